@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -72,29 +73,46 @@ class MemoryPolicy : public std::enable_shared_from_this<MemoryPolicy> {
   /// Polls the readers, then counts.
   PolicyStats stats();
 
+  /// How many allocations wait for a frame to come back at this moment.
+  std::size_t waiting() const;
+
   cuda::Context& context() const noexcept { return context_; }
   MemoryKind kind() const noexcept { return kind_; }
 
  protected:
   /// What allocate() does next.
   struct Choice {
-    enum class Action { reuse, create, wait } action = Action::wait;
-    BlockPtr block;               ///< reuse: its history is not yet waited for.
-    std::vector<BlockPtr> evict;  ///< create: to be freed first.
+    enum class Action {
+      reuse,   ///< `block`; its history is not yet waited for.
+      create,  ///< A new block, after `evict` is freed.
+      wait,    ///< Until a frame comes back.
+      fail,    ///< The driver has no memory, and waiting would not give any.
+    } action = Action::wait;
+    BlockPtr block;
+    std::vector<BlockPtr> evict;
   };
 
   MemoryPolicy(cuda::Context& context, MemoryKind kind, PolicyConfig config);
 
-  /// Picks a block of exactly `bytes`. `may_create` is false once the driver has no memory left.
+  /// Polls, then picks a block of exactly `bytes`. `may_create` is false once the driver has said
+  /// that it has no memory left.
   virtual Choice choose(std::size_t bytes, bool bounded, bool may_create) REQUIRES(mutex_) = 0;
-  /// Takes a block whose frame is gone; returns what is to be freed as soon as it is idle.
-  virtual BlockPtr put_back(BlockPtr block) REQUIRES(mutex_) = 0;
+  /// Takes a block whose frame is gone.
+  virtual void put_back(BlockPtr block) REQUIRES(mutex_) = 0;
   /// Empties the cache.
   virtual std::vector<BlockPtr> take_cached() REQUIRES(mutex_) = 0;
-  /// Released blocks whose readers are not done. Polls.
-  virtual std::size_t count_pending() REQUIRES(mutex_) = 0;
-  /// What the layout's size needs and the configuration can never give.
-  virtual Status check_size(std::size_t bytes) const REQUIRES(mutex_);
+  /// Looks which released blocks are past their readers. Never blocks.
+  virtual void poll() REQUIRES(mutex_) = 0;
+  /// How many released blocks were not, at the last poll.
+  virtual std::size_t count_pending() const REQUIRES(mutex_) = 0;
+
+  /// Takes a block out of use; it is freed once idle.
+  void retire(BlockPtr block) REQUIRES(mutex_);
+  /// All retired blocks, to be freed now, even if that means waiting for their readers.
+  std::vector<BlockPtr> take_retired() REQUIRES(mutex_);
+  std::size_t retired_bytes() const REQUIRES(mutex_);
+  /// Blocks of this size that are referenced or cached.
+  std::size_t live(std::size_t bytes) const REQUIRES(mutex_);
 
   cuda::Context& context_;
   const MemoryKind kind_;
@@ -102,25 +120,30 @@ class MemoryPolicy : public std::enable_shared_from_this<MemoryPolicy> {
   PolicyConfig config_ GUARDED_BY(mutex_);
   PolicyStats stats_ GUARDED_BY(mutex_);
   std::size_t referenced_ GUARDED_BY(mutex_) = 0;
+  std::size_t current_bytes_ GUARDED_BY(mutex_) = 0;  ///< Of the layout asked for last.
 
  private:
   friend class Frame;
 
-  struct Reservation;
   Result<BlockPtr> acquire(std::size_t bytes, bool bounded);
+  void account(const Choice& choice, std::size_t bytes) REQUIRES(mutex_);
+  void cancel(std::size_t bytes) REQUIRES(mutex_);
   Result<BlockPtr> create_block(std::size_t bytes, std::vector<BlockPtr> evict);
-  Status wait_for_frame(MutexLock& lock) REQUIRES(mutex_);
+  Status wait_for_frame() REQUIRES(mutex_);
   Result<FramePtr> make_frame(BlockPtr block, const FrameLayout& layout,
                               const cuda::StreamPtr& writer);
   void release(BlockPtr block, Result<BlockHistory> history) noexcept;
-  void forget(std::size_t bytes) REQUIRES(mutex_);
+  std::vector<BlockPtr> take_everything() REQUIRES(mutex_);
   void free_idle_retired();
   void free_all(std::vector<BlockPtr> blocks) noexcept;
 
   Condition returned_;
   bool flushing_ GUARDED_BY(mutex_) = false;
   bool shut_down_ GUARDED_BY(mutex_) = false;
-  std::vector<BlockPtr> retired_ GUARDED_BY(mutex_);    ///< To be freed once idle.
+  std::uint64_t returns_ GUARDED_BY(mutex_) = 0;  ///< Counts what may end a wait.
+  std::size_t waiting_ GUARDED_BY(mutex_) = 0;
+  std::map<std::size_t, std::size_t> live_ GUARDED_BY(mutex_);  ///< By size in bytes.
+  std::vector<BlockPtr> retired_ GUARDED_BY(mutex_);
   std::vector<BlockPtr> abandoned_ GUARDED_BY(mutex_);  ///< Readers unknown: freed at the very end.
 };
 
