@@ -65,9 +65,9 @@ class PolicyTest : public testing::TestWithParam<ReusePolicy> {
 
 INSTANTIATE_TEST_SUITE_P(Both, PolicyTest,
                          testing::Values(ReusePolicy::record_stream, ReusePolicy::bounded_pool),
-                         [](const auto& info) {
-                           return info.param == ReusePolicy::record_stream ? "RecordStream"
-                                                                           : "BoundedPool";
+                         [](const auto& instance) {
+                           return instance.param == ReusePolicy::record_stream ? "RecordStream"
+                                                                               : "BoundedPool";
                          });
 
 TEST_P(PolicyTest, FrameHasLayoutKindAndContext) {
