@@ -51,6 +51,8 @@ class Fence {
   /// Reads were queued before `reader.done` was recorded.
   Status add_reader(Reader reader);
 
+  cuda::Context& context() const noexcept { return context_; }
+
   /// The Stream of the last write, or the one that the block was acquired for.
   cuda::StreamPtr writer() const;
 
