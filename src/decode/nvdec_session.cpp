@@ -102,29 +102,37 @@ Status NvdecSession::open_parser() {
 
 Status NvdecSession::submit(const InputPacket& packet, std::int64_t frame_number,
                             bool whole_picture) {
-  if (!parser_) CUDAFRAME_TRY(open_parser());
+  if (is_interrupted_) CUDAFRAME_TRY(flush());
   CUDAFRAME_TRY(bitstream_->begin(packet));
   Status outcome;
   while (true) {
     Result<Bitstream::Bytes> piece = bitstream_->next();
     if (!piece) return piece.status();
     if (piece->empty()) return outcome;
-    const Status parsed = parser_->parse(*piece, frame_number, whole_picture);
-    if (!parsed.ok() && parsed.code() != StatusCode::bad_data) return parsed;
+    const Status parsed = note(parser_->parse(*piece, frame_number, whole_picture));
+    if (is_interrupted_) return parsed;
     if (outcome.ok()) outcome = parsed;
   }
 }
 
 Status NvdecSession::drain() {
+  if (is_interrupted_) return flush();
   bitstream_->restart();
-  return parser_ ? parser_->drain() : Status();
+  return note(parser_->drain());
+}
+
+Status NvdecSession::note(Status parsed) {
+  is_interrupted_ = !parsed.ok() && parsed.code() != StatusCode::bad_data;
+  return parsed;
 }
 
 // The parser has no call that forgets: a discontinuity flag makes it show what it holds, and so
 // does an end of stream. A new one costs microseconds; the decoder stays.
 Status NvdecSession::flush() {
   bitstream_->restart();
-  return open_parser();
+  CUDAFRAME_TRY(open_parser());
+  is_interrupted_ = false;
+  return {};
 }
 
 Result<int> NvdecSession::on_sequence(const CUVIDEOFORMAT& format) {

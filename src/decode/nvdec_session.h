@@ -84,7 +84,8 @@ class NvdecSession : private ParserClient {
   /// are queued on the session's stream. Blocks the host while a due picture is being decoded.
   Status submit(const InputPacket& packet, std::int64_t frame_number, bool whole_picture);
 
-  /// Everything that was submitted comes out. What follows is a new start.
+  /// Everything that was submitted comes out. What follows is a new start. After a failure other
+  /// than bad_data what was pending is lost: this is then the same as flush().
   Status drain();
 
   /// Everything that was submitted and has not come out is dropped. What follows is a new start.
@@ -101,6 +102,7 @@ class NvdecSession : private ParserClient {
   Status on_display(const CUVIDPARSERDISPINFO& picture) override;
 
   Status open_parser();
+  Status note(Status parsed);
   Status prepare_decoder(const SequenceInfo& sequence, int min_surfaces);
   Status copy_out(const CUVIDPARSERDISPINFO& picture, memory::Frame& frame, PictureFlags* flags);
   void close_decoder();
@@ -113,6 +115,8 @@ class NvdecSession : private ParserClient {
   std::unique_ptr<Bitstream> bitstream_;
   std::unique_ptr<NvdecDecoder> decoder_;
   std::unique_ptr<PacketParser> parser_;
+  /// A failure stopped the parser in the middle: what it holds is lost, and it can't go on.
+  bool is_interrupted_ = false;
   SequenceInfo sequence_;
   memory::FrameLayout layout_;   ///< Of a device frame of the sequence.
   bool is_announced_ = false;    ///< The client has accepted sequence_.
