@@ -8,6 +8,8 @@
 
 extern "C" {
 #include <libavcodec/avcodec.h>
+#include <libavcodec/bsf.h>
+#include <libavformat/avformat.h>
 #include <libavutil/opt.h>
 }
 
@@ -143,6 +145,56 @@ Clip make_clip(const ClipSpec& spec) {
   avcodec_send_frame(encoder.get(), nullptr);
   collect_packets(encoder.get(), &clip);
   require(static_cast<int>(clip.packets.size()) == spec.frames, "packets are missing");
+  return clip;
+}
+
+Clip crop_clip(const Clip& clip, int left, int right, int top, int bottom) {
+  Clip out = clip;
+  out.width -= left + right;
+  out.height -= top + bottom;
+  AVBSFContext* filter = nullptr;
+  require(av_bsf_alloc(av_bsf_get_by_name("h264_metadata"), &filter) == 0, "no h264_metadata");
+  filter->par_in->codec_id = AV_CODEC_ID_H264;
+  av_opt_set_int(filter->priv_data, "crop_left", left, 0);
+  av_opt_set_int(filter->priv_data, "crop_right", right, 0);
+  av_opt_set_int(filter->priv_data, "crop_top", top, 0);
+  av_opt_set_int(filter->priv_data, "crop_bottom", bottom, 0);
+  require(av_bsf_init(filter) == 0, "h264_metadata refuses the margins");
+  PacketPtr packet(av_packet_alloc());
+  for (ByteVector& bytes : out.packets) {
+    require(av_new_packet(packet.get(), static_cast<int>(bytes.size())) == 0, "out of memory");
+    std::copy(bytes.begin(), bytes.end(), packet->data);
+    require(av_bsf_send_packet(filter, packet.get()) == 0, "h264_metadata failed");
+    require(av_bsf_receive_packet(filter, packet.get()) == 0, "h264_metadata failed");
+    bytes.assign(packet->data, packet->data + packet->size);
+    av_packet_unref(packet.get());
+  }
+  av_bsf_free(&filter);
+  return out;
+}
+
+Clip read_clip(const char* path) {
+  av_log_set_level(AV_LOG_ERROR);
+  AVFormatContext* format = nullptr;
+  require(avformat_open_input(&format, path, nullptr, nullptr) == 0, "can't open the file");
+  require(avformat_find_stream_info(format, nullptr) >= 0, "can't read the file");
+  const int index = av_find_best_stream(format, AVMEDIA_TYPE_VIDEO, -1, -1, nullptr, 0);
+  require(index >= 0, "no video in the file");
+  const AVCodecParameters& parameters = *format->streams[index]->codecpar;
+  Clip clip;
+  clip.width = parameters.width;
+  clip.height = parameters.height;
+  clip.headers.assign(parameters.extradata, parameters.extradata + parameters.extradata_size);
+  PacketPtr packet(av_packet_alloc());
+  while (av_read_frame(format, packet.get()) == 0) {
+    if (packet->stream_index == index) {
+      clip.packets.emplace_back(packet->data, packet->data + packet->size);
+      clip.pts.push_back(packet->pts);
+      clip.is_key.push_back((packet->flags & AV_PKT_FLAG_KEY) != 0);
+    }
+    av_packet_unref(packet.get());
+  }
+  avformat_close_input(&format);
   return clip;
 }
 

@@ -35,6 +35,12 @@ struct Clip {
 /// Encodes with libx264. Deterministic. Aborts when there is no encoder: the test can't go on.
 Clip make_clip(const ClipSpec& spec);
 
+/// As make_clip(), but each SPS tells to show only what these margins leave.
+Clip crop_clip(const Clip& clip, int left, int right, int top, int bottom);
+
+/// The first video stream of a file: packets and headers as the container has them.
+Clip read_clip(const char* path);
+
 /// The clip's access unit with 4-byte lengths in place of start codes (an independent
 /// implementation: the product uses libavcodec's filter the other way round).
 ByteVector to_length_prefixed(const ByteVector& annexb);
