@@ -10,17 +10,35 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "decode_clip.h"
-#include "decode_sim.h"
 #include "gst/cudaframe/cudaframe.h"
+#include "tests/support/simulator.h"
 
 namespace cudaframe::test {
 namespace {
+
+const Simulator& sim() {
+  static const Simulator* const simulator = [] {
+    const Simulator* found = Simulator::get();
+    if (!found) std::abort();  // these tests look into the driver
+    return found;
+  }();
+  return *simulator;
+}
+
+cudaframe_sim_live sim_live() {
+  return sim().live();
+}
+
+std::uint64_t sim_calls(const char* call) {
+  return sim().call_count(call);
+}
 
 constexpr char kCudaCaps[] = "video/x-raw(memory:CUDAFrame),format=NV12";
 constexpr char kSystemCaps[] = "video/x-raw,format=NV12";
@@ -853,7 +871,7 @@ TEST_F(CudaPacketDecTest, SteadyStateAllocatesNothingAndWaitsForNothing) {
     }
   };
   push(0, 30);
-  CUDAFRAME_SIM(cudaframe_sim_reset_counts)();
+  sim().reset_counts();
   push(30, 60);
   EXPECT_EQ(sim_calls("cuvidMapVideoFrame"), 30U);
   for (const char* call :

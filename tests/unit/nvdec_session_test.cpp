@@ -6,15 +6,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "cuda/context.h"
 #include "decode_clip.h"
-#include "decode_sim.h"
 #include "memory/frame_copy.h"
 #include "memory/memory_policy.h"
+#include "tests/support/simulator.h"
 
 namespace cudaframe::test {
 namespace {
@@ -28,6 +29,23 @@ using memory::FrameLayout;
 using memory::FramePtr;
 using memory::MemoryKind;
 using memory::MemoryPolicy;
+
+const Simulator& sim() {
+  static const Simulator* const simulator = [] {
+    const Simulator* found = Simulator::get();
+    if (!found) std::abort();  // these tests look into the driver
+    return found;
+  }();
+  return *simulator;
+}
+
+cudaframe_sim_live sim_live() {
+  return sim().live();
+}
+
+std::uint64_t sim_calls(const char* call) {
+  return sim().call_count(call);
+}
 
 cuda::Context& context() {
   static cuda::Context* const opened = [] {
@@ -428,7 +446,7 @@ TEST_F(NvdecSessionTest, AFailingDecoderCreationIsReported) {
   const Clip clip = make_clip({.frames = 1});
   Recorder client;
   auto session = open(client, {.codec_data = clip.headers});
-  sim_fail("cuvidCreateDecoder", 1, CUDA_ERROR_OUT_OF_MEMORY);
+  sim().fail_call("cuvidCreateDecoder", 1, CUDA_ERROR_OUT_OF_MEMORY);
   const Status status = submit(*session, clip, 0);
   EXPECT_EQ(status.code(), StatusCode::out_of_memory);
   EXPECT_NE(status.message().find("320x240"), std::string::npos) << status.message();
@@ -441,13 +459,13 @@ TEST_F(NvdecSessionTest, AFailureBetweenMapAndUnmapReturnsTheSurface) {
     Recorder client;
     auto session = open(client, {.codec_data = clip.headers, .max_display_delay = 0});
     Status status = submit(*session, clip, 0);
-    sim_fail(call, 1, CUDA_ERROR_UNKNOWN);
+    sim().fail_call(call, 1, CUDA_ERROR_UNKNOWN);
     for (std::size_t i = 1; i < clip.packets.size() && status.ok(); ++i) {
       status = submit(*session, clip, i);
     }
     EXPECT_EQ(status.code(), StatusCode::internal) << call;
     EXPECT_EQ(sim_live().mapped_surfaces, 0U) << call;
-    sim_fail(call, 0, 0);
+    sim().fail_call(call, 0, 0);
   }
 }
 
@@ -456,14 +474,14 @@ TEST_F(NvdecSessionTest, ALostDeviceIsCalledSo) {
   Recorder client;
   auto session = open(client, {.codec_data = clip.headers, .max_display_delay = 0});
   ASSERT_TRUE(submit(*session, clip, 0).ok());
-  CUDAFRAME_SIM(cudaframe_sim_set_device_lost)(1);
+  sim().set_device_lost(1);
   Status status;
   for (std::size_t i = 1; i < clip.packets.size() && status.ok(); ++i) {
     status = submit(*session, clip, i);
   }
   EXPECT_EQ(status.code(), StatusCode::device_lost) << status.dump();
   session.reset();
-  CUDAFRAME_SIM(cudaframe_sim_set_device_lost)(0);
+  sim().set_device_lost(0);
 }
 
 TEST_F(NvdecSessionTest, DamagedPacketsDontEndTheStream) {
@@ -514,7 +532,7 @@ TEST_F(NvdecSessionTest, SteadyStateAllocatesNothingAndWaitsForNothing) {
   Dropper client;
   auto session = open(client, {.codec_data = clip.headers});
   for (std::size_t i = 0; i < 30; ++i) ASSERT_TRUE(submit(*session, clip, i).ok());
-  CUDAFRAME_SIM(cudaframe_sim_reset_counts)();
+  sim().reset_counts();
   for (std::size_t i = 30; i < 60; ++i) ASSERT_TRUE(submit(*session, clip, i).ok());
   EXPECT_EQ(sim_calls("cuvidMapVideoFrame"), 30U);
   EXPECT_EQ(sim_calls("cuvidUnmapVideoFrame"), 30U);
