@@ -311,7 +311,7 @@ Result<FramePtr> DecoderState::allocate(const FrameLayout& layout) {
 Status DecoderState::on_picture(FramePtr picture, std::int64_t frame_number,
                                 const PictureFlags& flags) {
   GstVideoCodecFrame* frame = gst_video_decoder_get_frame(element, static_cast<int>(frame_number));
-  if (!frame) return {};  // the wait for memory let a flush through
+  if (!frame) return {};  // an application has taken it out of the base class's list
   frame->output_buffer = stage.wrap(std::move(picture));
   if (flags.corrupted) GST_BUFFER_FLAG_SET(frame->output_buffer, GST_BUFFER_FLAG_CORRUPTED);
   const gint64 delay = gint64{last_submitted} - frame_number;
@@ -440,6 +440,7 @@ static GstFlowReturn packet_dec_drain(GstVideoDecoder* decoder) {
 static gboolean packet_dec_flush(GstVideoDecoder* decoder) {
   DecoderState& state = state_of(decoder);
   state.flow = GST_FLOW_OK;
+  state.has_failed = false;
   if (!state.session) return TRUE;
   const Status status = state.session->flush();
   if (!status.ok()) gst_cuda_post_error(GST_ELEMENT(decoder), status, "flushing");

@@ -260,14 +260,7 @@ void run_session(CUcontext context, const Packets& packets, int passes, Gate& wa
   close(s);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const Options options = parse_options(argc, argv);
-  const Packets packets = read_packets(options.path);
-  if (packets.empty()) die("the file has no packets");
-
-  const Clock::time_point start = Clock::now();
+CUcontext open_device() {
   const auto driver = Driver::load();
   if (!driver) die(driver.status().message().c_str());
   const auto decoder = CuvidDriver::load();
@@ -278,7 +271,33 @@ int main(int argc, char** argv) {
   CUcontext context = nullptr;
   MUST(cu->cuDeviceGet(&device, 0));
   MUST(cu->cuDevicePrimaryCtxRetain(&context, device));
+  return context;  // kept until the process ends
+}
 
+void report(const std::vector<Session>& sessions, int passes, Clock::time_point start, double wall,
+            double cpu) {
+  std::uint64_t frames = 0;
+  for (const Session& s : sessions) frames += s.frames;
+  if (frames == 0) die("nothing was decoded");
+  const auto measured_passes = static_cast<std::uint64_t>(passes);
+  const auto measured = static_cast<double>(frames * measured_passes / (measured_passes + 1));
+  const double startup = std::chrono::duration<double>(sessions[0].first_frame - start).count();
+  std::printf(
+      "%ux%u: %.1f fps in %zu session(s), start-up %.3f s, CPU %.3f ms/frame (%.0f frames in %.3f "
+      "s)\n",
+      sessions[0].width, sessions[0].height, measured / wall, sessions.size(), startup,
+      cpu * 1e3 / measured, measured, wall);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse_options(argc, argv);
+  const Packets packets = read_packets(options.path);
+  if (packets.empty()) die("the file has no packets");
+
+  const Clock::time_point start = Clock::now();
+  const CUcontext context = open_device();
   std::vector<Session> sessions(static_cast<std::size_t>(options.sessions));
   std::vector<std::thread> threads;
   Gate warm(options.sessions + 1);
@@ -293,18 +312,6 @@ int main(int argc, char** argv) {
   const double wall = seconds_since(steady);
   const double cpu = cpu_seconds() - cpu_before;
   for (std::thread& thread : threads) thread.join();
-
-  std::uint64_t frames = 0;
-  for (const Session& s : sessions) frames += s.frames;
-  if (frames == 0) die("nothing was decoded");
-  const std::uint64_t passes = static_cast<std::uint64_t>(options.passes);
-  const double measured = static_cast<double>(frames * passes / (passes + 1));
-  const double startup = std::chrono::duration<double>(sessions[0].first_frame - start).count();
-  std::printf(
-      "%ux%u: %.1f fps in %d session(s), start-up %.3f s, CPU %.3f ms/frame (%.0f frames "
-      "in %.3f s)\n",
-      sessions[0].width, sessions[0].height, measured / wall, options.sessions, startup,
-      cpu * 1e3 / measured, measured, wall);
-  MUST(cu->cuDevicePrimaryCtxRelease(device));
+  report(sessions, options.passes, start, wall, cpu);
   return 0;
 }

@@ -308,7 +308,9 @@ TEST(CudaPacketDecPipelineTest, AFlushingSeekGoesOnAtTheKeyFrame) {
       ++i;
       if (round == 0 && i == 35) break;  // the second seek comes in the middle, the third at EOS
     }
-    if (round > 0) EXPECT_EQ(i, 60U);
+    if (round > 0) {
+      EXPECT_EQ(i, 60U);
+    }
   }
 }
 

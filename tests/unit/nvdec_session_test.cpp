@@ -269,7 +269,9 @@ TEST_F(NvdecSessionTest, TheComparisonSeesOtherContent) {
   const auto other = decode_reference(make_clip({.frames = 4, .seed = 1}));
   for (std::size_t i = 0; i < one.size(); ++i) {
     EXPECT_FALSE(one[i].nv12 == other[i].nv12);
-    if (i > 0) EXPECT_FALSE(one[i].nv12 == one[i - 1].nv12);
+    if (i > 0) {
+      EXPECT_FALSE(one[i].nv12 == one[i - 1].nv12);
+    }
   }
 }
 
