@@ -344,6 +344,8 @@ static GstFlowReturn conclude(DecoderState& state, const Status& status, const c
 
 /// Shows what is pending. Frames that are left over then will never be shown.
 static GstFlowReturn drain_session(DecoderState& state) {
+  // The base class would complain once more at EOS, that nothing had been decoded.
+  if (state.has_failed) return GST_FLOW_ERROR;
   if (!state.session) return GST_FLOW_OK;
   state.flow = GST_FLOW_OK;
   const GstFlowReturn flow = conclude(state, state.session->drain(), "draining");
@@ -459,10 +461,6 @@ static gboolean packet_dec_sink_event(GstVideoDecoder* decoder, GstEvent* event)
       break;
     case GST_EVENT_FLUSH_STOP:
       state.stage.set_flushing(false);
-      break;
-    case GST_EVENT_EOS:
-      // The base class would complain once more, that nothing had been decoded.
-      if (state.has_failed) return gst_pad_push_event(GST_VIDEO_DECODER_SRC_PAD(decoder), event);
       break;
     default:
       break;

@@ -105,7 +105,8 @@ Result<MappedPicture> NvdecDecoder::map(const CUVIDPARSERDISPINFO& picture,
   params.second_field = picture.repeat_first_field + 1;
   params.top_field_first = picture.top_field_first;
   params.unpaired_field = picture.repeat_first_field < 0;
-  params.output_stream = stream.handle();
+  // NVCUVID's own name for the legacy default stream is null; it predates CU_STREAM_LEGACY.
+  params.output_stream = stream.handle() == CU_STREAM_LEGACY ? nullptr : stream.handle();
   unsigned long long address = 0;
   unsigned pitch = 0;
   CUDAFRAME_TRY(context_.driver().check(
