@@ -8,4 +8,7 @@ namespace cudaframe::sim {
 /// any lock held.
 void register_builtin_kernels();
 
+/// The kernels of src/convert.
+void register_convert_kernels();
+
 }  // namespace cudaframe::sim
