@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# Installs what is missing, builds, and runs all tests. Last line: N passed, M failed, K skipped.
+#
+#   sh tests/run.sh          the tests
+#   sh tests/run.sh full     and what continuous integration checks: format, layers, headers alone,
+#                            a clang build with lock analysis, ASan+UBSan, TSan on the core
+set -eu
+here=$(cd "$(dirname "$0")/.." && pwd)
+cd "$here"
+# shellcheck source=docs/setup.sh
+. docs/setup.sh
+mode=${1:-tests}
+build_root=${BUILD_ROOT:-$here/build}
+results=$(mktemp)
+trap 'rm -f "$results"' EXIT
+failed_steps=""
+
+# tests NAME BUILD_DIR ARGUMENTS…: runs them, prints what failed, adds the counts up.
+run_tests() {
+  name=$1
+  dir=$2
+  shift 2
+  log=$dir/meson-logs/testlog
+  say "== tests: $name"
+  if ! meson test -C "$dir" --no-rebuild --print-errorlogs "$@" > "$dir/test-output.log" 2>&1; then
+    tail -n 150 "$dir/test-output.log"
+    failed_steps="$failed_steps $name"
+  fi
+  python3 tests/count_results.py "$log.junit.xml" | tee -a "$results" | sed "s/^/$name: /" >&2
+}
+
+# step NAME COMMAND…: a check that is no test of its own.
+step() {
+  step_name=$1
+  shift
+  say "== $step_name"
+  if "$@"; then
+    echo "1 0 0" >> "$results"
+  else
+    echo "0 1 0" >> "$results"
+    failed_steps="$failed_steps $step_name"
+  fi
+}
+
+check_format() {
+  git ls-files '*.cpp' '*.h' '*.cu' '*.cuh' | xargs clang-format --dry-run -Werror
+}
+
+if [ "$mode" = full ]; then
+  # shellcheck disable=SC2086 # lists of words
+  prepare "$here" $BUILD_PACKAGES $CHECK_PACKAGES
+else
+  # shellcheck disable=SC2086
+  prepare "$here" $BUILD_PACKAGES python3
+fi
+
+say "== build"
+build "$here" "$build_root" -Dwerror=true
+run_tests default "$build_root"
+
+if [ "$mode" = full ]; then
+  step format check_format
+  step layers python3 tests/check_layers.py
+  step headers sh tests/check_headers.sh "$build_root"
+  step clang env CC=clang CXX=clang++ sh -c '. docs/setup.sh; build "$@"' build "$here" \
+    "$build_root-clang" -Dwerror=true -Dthread-safety-analysis=true -Dkernels=disabled
+  if build "$here" "$build_root-asan" -Db_sanitize=address,undefined -Db_lundef=false \
+    -Dkernels=disabled; then
+    run_tests asan "$build_root-asan" --setup=asan
+  else
+    failed_steps="$failed_steps asan-build"
+    echo "0 1 0" >> "$results"
+  fi
+  if build "$here" "$build_root-tsan" -Db_sanitize=thread -Db_lundef=false -Dkernels=disabled; then
+    run_tests tsan "$build_root-tsan" --setup=tsan --suite unit
+  else
+    failed_steps="$failed_steps tsan-build"
+    echo "0 1 0" >> "$results"
+  fi
+fi
+
+[ -z "$failed_steps" ] || say "failed:$failed_steps"
+awk '{passed += $1; failed += $2; skipped += $3}
+  END {
+    printf "%d passed, %d failed, %d skipped\n", passed, failed, skipped
+    exit failed > 0 || passed == 0
+  }' "$results"
