@@ -27,7 +27,9 @@ struct Copy {
   size_t width = 0, height = 1;
 };
 
-Side device_side(CUdeviceptr address, size_t pitch = 0) { return {address, pitch, false}; }
+Side device_side(CUdeviceptr address, size_t pitch = 0) {
+  return {address, pitch, false};
+}
 
 Side host_side(const void* memory, size_t pitch = 0) {
   return {reinterpret_cast<uintptr_t>(memory), pitch, true};
@@ -83,8 +85,7 @@ CUresult queue_memset(Call& call, CUstream handle, const Side& target, size_t wi
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   if (!target.address || (height > 1 && target.pitch < width)) return CUDA_ERROR_INVALID_VALUE;
-  Operation operation{.call = call.name(),
-                      .run = [=] { fill(target, width, height, value); }};
+  Operation operation{.call = call.name(), .run = [=] { fill(target, width, height, value); }};
   operation.accesses = {access_of(call, target, width, height, true)};
   return device.enqueue(*stream, std::move(operation));
 }
@@ -142,19 +143,19 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemcpyDtoD(CUdeviceptr target, CUdeviceptr sourc
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemcpyHtoDAsync(CUdeviceptr target, const void* source, size_t size,
                                                 CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_copy(call, stream, {host_side(source), device_side(target), size}, HostWait::no);
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, size_t size,
                                                 CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_copy(call, stream, {device_side(source), host_side(target), size}, HostWait::no);
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemcpyDtoDAsync(CUdeviceptr target, CUdeviceptr source, size_t size,
                                                 CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_copy(call, stream, {device_side(source), device_side(target), size}, HostWait::no);
 }
 
@@ -164,7 +165,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemcpy2D(const CUDA_MEMCPY2D* copy) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemcpy2DAsync(const CUDA_MEMCPY2D* copy, CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_copy_2d(call, stream, copy, true);
 }
 
@@ -175,7 +176,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemsetD8(CUdeviceptr target, unsigned char value
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t size,
                                               CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_memset(call, stream, device_side(target), size, 1, value);
 }
 
@@ -188,6 +189,6 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemsetD2D8(CUdeviceptr target, size_t pitch, uns
 CUDAFRAME_SIM_EXPORT CUresult cuMemsetD2D8Async(CUdeviceptr target, size_t pitch,
                                                 unsigned char value, size_t width, size_t height,
                                                 CUstream stream) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(stream);
   return queue_memset(call, stream, device_side(target, pitch), width, height, value);
 }

@@ -21,7 +21,8 @@ struct ErrorText {
   const char* text;
 };
 
-#define CUDAFRAME_SIM_ERROR(name, text) {name, #name, text}
+#define CUDAFRAME_SIM_ERROR(name, text) \
+  { name, #name, text }
 constexpr ErrorText kErrors[] = {
     CUDAFRAME_SIM_ERROR(CUDA_SUCCESS, "no error"),
     CUDAFRAME_SIM_ERROR(CUDA_ERROR_INVALID_VALUE, "invalid argument"),
@@ -198,6 +199,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice handle, unsign
 
 CUDAFRAME_SIM_EXPORT CUresult cuCtxPushCurrent(CUcontext context) {
   CUDAFRAME_SIM_CALL(init);
+  if (!context) return CUDA_ERROR_INVALID_VALUE;
   if (!device.is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
   context_stack().push_back(context);
   return CUDA_SUCCESS;

@@ -28,7 +28,7 @@ CUresult allocate_host(cudaframe::sim::Device& device, size_t size, void** memor
 // As the driver does, freeing waits for the whole device.
 CUresult free_memory(cudaframe::sim::Call& call, uintptr_t address, MemoryKind kind) {
   auto& device = call.device();
-  if (address == 0) return kind == MemoryKind::device ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  if (address == 0) return CUDA_SUCCESS;
   uintptr_t base = 0;
   const Allocation* found = device.memory.find(address, 1, &base);
   if (!found || found->kind != kind || base != address) {
@@ -69,7 +69,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemAllocPitch(CUdeviceptr* address, size_t* pitc
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemFree(CUdeviceptr address) {
-  CUDAFRAME_SIM_CALL(release_in_context);
+  CUDAFRAME_SIM_CALL(release);
   return free_memory(call, address, MemoryKind::device);
 }
 
@@ -84,7 +84,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuMemAllocHost(void** memory, size_t size) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuMemFreeHost(void* memory) {
-  CUDAFRAME_SIM_CALL(release_in_context);
+  CUDAFRAME_SIM_CALL(release);
   return free_memory(call, reinterpret_cast<uintptr_t>(memory), MemoryKind::pinned);
 }
 

@@ -57,8 +57,7 @@ class Launch {
 };
 
 bool are_dimensions_valid(const cudaframe_sim_launch& launch) {
-  const auto threads =
-      static_cast<uint64_t>(launch.block_x) * launch.block_y * launch.block_z;
+  const auto threads = static_cast<uint64_t>(launch.block_x) * launch.block_y * launch.block_z;
   return launch.grid_x && launch.grid_y && launch.grid_z && launch.grid_y <= 65535 &&
          launch.grid_z <= 65535 && threads > 0 && threads <= kMaxBlockThreads &&
          launch.block_z <= 64;
@@ -75,7 +74,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuModuleLoadData(CUmodule* module, const void* ima
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuModuleUnload(CUmodule module) {
-  CUDAFRAME_SIM_CALL(release_in_context);
+  CUDAFRAME_SIM_CALL(release);
   const auto found = device.modules.find(module);
   if (found == device.modules.end()) {
     cudaframe::sim::report("%s: %p is no module, or was unloaded", call.name(),

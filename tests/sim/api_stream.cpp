@@ -10,7 +10,9 @@ using cudaframe::sim::StreamPtr;
 
 namespace {
 
-bool is_done(const CompletionPtr& completion) { return !completion || completion->done; }
+bool is_done(const CompletionPtr& completion) {
+  return !completion || completion->done;
+}
 
 CUresult not_ready(Device& device) {
   device.scheduler().polled(device);
@@ -47,7 +49,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamDestroy(CUstream handle) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   const StreamPtr stream = device.stream(handle, call.name());
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   if (!stream->is_legacy) return device.wait(call.lock(), stream->last);
@@ -59,7 +61,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamSynchronize(CUstream handle) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamQuery(CUstream handle) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   const StreamPtr stream = device.stream(handle, call.name());
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
   const bool done = stream->is_legacy ? device.is_blocking_work_done() : is_done(stream->last);
@@ -67,7 +69,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamQuery(CUstream handle) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   if (!device.stream(handle, call.name())) return CUDA_ERROR_INVALID_HANDLE;
   *context = device.primary();
@@ -75,7 +77,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext* context
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   const StreamPtr stream = device.stream(handle, call.name());
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
@@ -84,7 +86,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned* flags)
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   const StreamPtr stream = device.stream(handle, call.name());
   const EventState* state = device.event(event, call.name());
   if (!stream || !state) return CUDA_ERROR_INVALID_HANDLE;
@@ -109,7 +111,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuEventDestroy(CUevent event) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_STREAM_CALL(handle);
   const StreamPtr stream = device.stream(handle, call.name());
   EventState* state = device.event(event, call.name());
   if (!stream || !state) return CUDA_ERROR_INVALID_HANDLE;
@@ -126,7 +128,7 @@ CUDAFRAME_SIM_EXPORT CUresult cuEventQuery(CUevent event) {
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuEventSynchronize(CUevent event) {
-  CUDAFRAME_SIM_CALL(context);
+  CUDAFRAME_SIM_CALL(device);
   const EventState* state = device.event(event, call.name());
   if (!state) return CUDA_ERROR_INVALID_HANDLE;
   // A copy: the event may be recorded again or destroyed while this thread waits.

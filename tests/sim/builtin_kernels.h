@@ -4,8 +4,8 @@
 
 namespace cudaframe::sim {
 
-/// Registers them through cudaframe_sim_register_kernel(). Called once, from the first cuInit, without
-/// any lock held.
+/// Registers them through cudaframe_sim_register_kernel(). Called once, from the first cuInit,
+/// without any lock held.
 void register_builtin_kernels();
 
 }  // namespace cudaframe::sim

@@ -28,9 +28,13 @@ int hold_stream(void* handle, bool hold) {
 
 extern "C" {
 
-int cudaframe_sim_block_stream(void* stream) { return hold_stream(stream, true); }
+int cudaframe_sim_block_stream(void* stream) {
+  return hold_stream(stream, true);
+}
 
-int cudaframe_sim_unblock_stream(void* stream) { return hold_stream(stream, false); }
+int cudaframe_sim_unblock_stream(void* stream) {
+  return hold_stream(stream, false);
+}
 
 size_t cudaframe_sim_step_stream(void* handle, size_t count) {
   Device& device = Device::get();

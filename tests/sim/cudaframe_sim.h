@@ -68,8 +68,8 @@ CUDAFRAME_SIM_API void cudaframe_sim_await_host_waits(size_t count);
 /// suffix) fails, once, with the CUresult `result`; 0 = what that call would say itself. `nth` = 0
 /// takes it back. In the environment: CUDAFRAME_SIM_FAIL=cuMemAlloc:3,cuvidCreateDecoder:1:999
 CUDAFRAME_SIM_API void cudaframe_sim_fail_call(const char* call, unsigned nth, int result);
-/// Non-zero: every call that touches the device gives CUDA_ERROR_ILLEGAL_ADDRESS, what was queued is
-/// lost. Zero: the device works again (also after an illegal access).
+/// Non-zero: every call that touches the device gives CUDA_ERROR_ILLEGAL_ADDRESS, what was queued
+/// is lost. Zero: the device works again (also after an illegal access).
 CUDAFRAME_SIM_API void cudaframe_sim_set_device_lost(int lost);
 
 /// What exists now. Allocations are the application's own, without decoders' surfaces.

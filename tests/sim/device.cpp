@@ -132,7 +132,8 @@ void Device::forget_drained_streams() {
 
 CUresult Device::enqueue(StreamState& stream, Operation operation) {
   if (lost_ != CUDA_SUCCESS) return lost_;
-  // The legacy stream comes after all blocking streams' work so far, and before what they get later.
+  // The legacy stream comes after all blocking streams' work so far, and before what they get
+  // later.
   if (stream.is_legacy) {
     for (const StreamPtr& other : streams_) {
       if (!other->is_legacy && other->is_blocking && other->last) {

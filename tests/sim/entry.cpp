@@ -74,11 +74,11 @@ CUresult check_needs(const Device& device, Needs needs) {
   if (needs == Needs::nothing) return CUDA_SUCCESS;
   if (!device.is_initialised()) return CUDA_ERROR_NOT_INITIALIZED;
   if (needs == Needs::init || needs == Needs::release) return CUDA_SUCCESS;
-  if (needs == Needs::context || needs == Needs::release_in_context) {
+  if (needs == Needs::context) {
     if (context_stack().empty()) return CUDA_ERROR_INVALID_CONTEXT;
     if (!device.is_context(context_stack().back())) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
-  return needs == Needs::release_in_context ? CUDA_SUCCESS : device.lost();
+  return device.lost();
 }
 
 }  // namespace

@@ -19,7 +19,6 @@ enum class Needs {
   device,   ///< handles carry their context; a lost device fails it
   context,  ///< a current context
   release,  ///< as `device`, but goes on when the device is lost, so that nothing stays behind
-  release_in_context,  ///< as `context`, likewise
 };
 
 /// Thread-bound, one per call. Holds the device's mutex while it exists.
@@ -41,15 +40,22 @@ class Call {
   CUresult refused_;
 };
 
+inline Needs needs_of(CUstream stream) {
+  return !stream || stream == CU_STREAM_LEGACY ? Needs::context : Needs::device;
+}
+
 /// The calling thread's contexts; the last one is current.
 std::vector<CUcontext>& context_stack();
 
 }  // namespace cudaframe::sim
 
 /// Opens an entry point: counts it and returns early when it is refused.
-#define CUDAFRAME_SIM_CALL(needs)                                                     \
-  cudaframe::sim::Call call(cudaframe::sim::plain_name(__func__),                     \
-                            cudaframe::sim::Needs::needs);                            \
+#define CUDAFRAME_SIM_CALL(needs) CUDAFRAME_SIM_CALL_(cudaframe::sim::Needs::needs)
+/// For calls on a stream. Measured: an own stream knows its context, the default stream is the
+/// current context's.
+#define CUDAFRAME_SIM_STREAM_CALL(stream) CUDAFRAME_SIM_CALL_(cudaframe::sim::needs_of(stream))
+#define CUDAFRAME_SIM_CALL_(needs)                                                      \
+  cudaframe::sim::Call call(cudaframe::sim::plain_name(__func__), needs);               \
   if (const CUresult refused = call.refused(); refused != CUDA_SUCCESS) return refused; \
   [[maybe_unused]] cudaframe::sim::Device& device = call.device()
 

@@ -9,7 +9,9 @@ namespace {
 
 constexpr size_t kGranularity = 512;
 
-size_t rounded(size_t size) { return (size + kGranularity - 1) / kGranularity * kGranularity; }
+size_t rounded(size_t size) {
+  return (size + kGranularity - 1) / kGranularity * kGranularity;
+}
 
 }  // namespace
 

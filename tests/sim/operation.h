@@ -31,10 +31,10 @@ struct Access {
 };
 
 struct Operation {
-  const char* call = "";                ///< the driver function that queued it
-  std::function<void()> run;            ///< empty for event records and waits
-  std::vector<Access> accesses;         ///< checked right before it runs
-  std::vector<CompletionPtr> after;     ///< beside the order of its stream
+  const char* call = "";             ///< the driver function that queued it
+  std::function<void()> run;         ///< empty for event records and waits
+  std::vector<Access> accesses;      ///< checked right before it runs
+  std::vector<CompletionPtr> after;  ///< beside the order of its stream
   CompletionPtr completion = std::make_shared<Completion>();
 };
 
