@@ -225,6 +225,7 @@ void GstCudaStage::set_context(GstContext* context) {
 }
 
 bool GstCudaStage::handle_context_query(GstQuery* query) {
+  if (GST_QUERY_TYPE(query) != GST_QUERY_CONTEXT) return false;
   gint device_id;
   {
     MutexLock lock(mutex_);

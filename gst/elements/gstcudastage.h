@@ -38,6 +38,7 @@ class GstCudaStage {
   void raise_max_frames(guint minimum);
 
   void set_context(GstContext* context);
+  /// Whether `query`, of whatever type, was answered.
   bool handle_context_query(GstQuery* query);
 
   /// While started:

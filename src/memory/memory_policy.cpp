@@ -186,7 +186,9 @@ void MemoryPolicy::release(BlockPtr block, Result<BlockHistory> history) noexcep
     if (!history) {
       log(LogLevel::warning, "memory", "block is never used again: %s",
           history.status().dump().c_str());
+      // Out of the counts as well: waiting for this memory would never end.
       --live_[block->bytes];
+      stats_.bytes -= block->bytes;
       abandoned_.push_back(std::move(block));
     } else {
       block->history = std::move(*history);
@@ -223,9 +225,12 @@ void MemoryPolicy::shut_down() {
 }
 
 PolicyStats MemoryPolicy::stats() {
+  {
+    MutexLock lock(mutex_);
+    poll();
+  }
   free_idle_retired();
   MutexLock lock(mutex_);
-  poll();
   PolicyStats stats = stats_;
   stats.in_flight = referenced_ + count_pending();
   stats.old_layout_bytes = stats.bytes - live(current_bytes_) * current_bytes_;

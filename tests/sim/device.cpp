@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "device.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace cudaframe::sim {
+namespace {
+
+constexpr size_t kDefaultMemory = size_t{4} << 30;
+
+size_t configured_memory() {
+  const char* text = getenv("CUDAFRAME_SIM_MEMORY");
+  if (!text || !*text) return kDefaultMemory;
+  char* end = nullptr;
+  const unsigned long long bytes = strtoull(text, &end, 10);
+  if (*end || bytes == 0) {
+    report("CUDAFRAME_SIM_MEMORY=%s is no number of bytes: taking the default", text);
+    return kDefaultMemory;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void report(const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  fprintf(stderr, "cudaframe-sim: %s\n", text);
+}
+
+Device& Device::get() {
+  static auto* const device = new Device;  // never destroyed: calls may come until the very end
+  return *device;
+}
+
+Device::Device() : memory(configured_memory()), legacy_(std::make_shared<StreamState>()) {
+  legacy_->is_legacy = true;
+  streams_.push_back(legacy_);
+}
+
+CUresult Device::initialise() {
+  if (scheduler_) return CUDA_SUCCESS;
+  const char* mode = getenv("CUDAFRAME_SIM");
+  auto scheduler = make_scheduler(mode);
+  if (!scheduler) {
+    report("CUDAFRAME_SIM=%s is no mode of this simulator: leave it unset, or say eager", mode);
+    return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  scheduler_ = std::move(scheduler);
+  return CUDA_SUCCESS;
+}
+
+CUcontext Device::primary() const {
+  return reinterpret_cast<CUcontext>(const_cast<Device*>(this));  // any address that is ours
+}
+
+void* Device::new_handle() {
+  next_handle_ += 16;
+  return reinterpret_cast<void*>(next_handle_);
+}
+
+void Device::set_lost(bool lost) {
+  lost_ = lost ? CUDA_ERROR_ILLEGAL_ADDRESS : CUDA_SUCCESS;
+  if (lost) {
+    for (const StreamPtr& stream : streams_) {
+      for (Operation& operation : stream->queue) operation.completion->done = true;
+      stream->queue.clear();
+    }
+    forget_drained_streams();
+  }
+  changed();
+}
+
+void Device::destroy_context(Lock& lock) {
+  wait_for_all(lock);
+  stream_handles_.clear();
+  events_.clear();
+  modules.clear();
+  functions.clear();
+  streams_.assign(1, legacy_);
+  memory.release_all();
+  lost_ = CUDA_SUCCESS;  // the sticky error dies with its context
+}
+
+StreamPtr Device::add_stream(bool is_blocking) {
+  auto stream = std::make_shared<StreamState>();
+  stream->handle = static_cast<CUstream>(new_handle());
+  stream->is_blocking = is_blocking;
+  streams_.push_back(stream);
+  stream_handles_[stream->handle] = stream;
+  return stream;
+}
+
+StreamPtr Device::stream(CUstream handle, const char* call) {
+  if (!handle || handle == CU_STREAM_LEGACY) return legacy_;
+  const auto found = stream_handles_.find(handle);
+  if (found != stream_handles_.end()) return found->second;
+  if (handle == CU_STREAM_PER_THREAD) {
+    report("%s: per-thread default streams are not simulated", call);
+  } else {
+    report("%s: %p is no stream, or was destroyed", call, static_cast<void*>(handle));
+  }
+  return nullptr;
+}
+
+StreamPtr Device::stream_or_zombie(CUstream handle) {
+  if (!handle || handle == CU_STREAM_LEGACY) return legacy_;
+  for (const StreamPtr& stream : streams_) {
+    if (stream->handle == handle) return stream;
+  }
+  return nullptr;
+}
+
+bool Device::remove_stream(CUstream handle) {
+  if (stream_handles_.erase(handle) == 0) return false;
+  forget_drained_streams();
+  return true;
+}
+
+void Device::forget_drained_streams() {
+  const auto is_over = [this](const StreamPtr& stream) {
+    return !stream->is_legacy && stream->queue.empty() && !stream_handles_.count(stream->handle);
+  };
+  streams_.erase(std::remove_if(streams_.begin(), streams_.end(), is_over), streams_.end());
+}
+
+CUresult Device::enqueue(StreamState& stream, Operation operation) {
+  if (lost_ != CUDA_SUCCESS) return lost_;
+  // The legacy stream comes after all blocking streams' work so far, and before what they get later.
+  if (stream.is_legacy) {
+    for (const StreamPtr& other : streams_) {
+      if (!other->is_legacy && other->is_blocking && other->last) {
+        operation.after.push_back(other->last);
+      }
+    }
+  } else if (stream.is_blocking && legacy_->last) {
+    operation.after.push_back(legacy_->last);
+  }
+  stream.last = operation.completion;
+  stream.queue.push_back(std::move(operation));
+  scheduler_->queued(*this);
+  forget_drained_streams();
+  return lost_;
+}
+
+bool Device::may_run(const StreamState& stream) const {
+  if (stream.queue.empty() || (stream.is_held && stream.steps == 0)) return false;
+  const auto& after = stream.queue.front().after;
+  return std::all_of(after.begin(), after.end(), [](const auto& before) { return before->done; });
+}
+
+bool Device::run_next(size_t index) {
+  if (index >= streams_.size() || !may_run(*streams_[index])) return false;
+  StreamState& stream = *streams_[index];
+  if (stream.is_held) --stream.steps;
+  Operation operation = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (!check_accesses(operation)) {
+    operation.completion->done = true;
+    set_lost(true);
+    return false;
+  }
+  if (operation.run) operation.run();
+  operation.completion->done = true;
+  changed();
+  return true;
+}
+
+bool Device::check_accesses(const Operation& operation) {
+  for (const Access& access : operation.accesses) {
+    if (!access.is_registered || access.width == 0 || access.height == 0) continue;
+    const size_t size = access.pitch * (access.height - 1) + access.width;
+    if (memory.find(access.address, size)) continue;
+    report("%s %s 0x%zx + %zu bytes, which is not inside a live allocation: the device is lost",
+           operation.call, access.is_write ? "writes" : "reads",
+           static_cast<size_t>(access.address), size);
+    return false;
+  }
+  return true;
+}
+
+CUresult Device::wait(Lock& lock, const CompletionPtr& completion) {
+  if (!completion || completion->done) return lost_;
+  scheduler_->host_waits(*this);
+  if (!completion->done) {
+    ++host_waits_;
+    changed();
+    changed_.wait(lock, [&completion] { return completion->done; });
+    --host_waits_;
+  }
+  return lost_;
+}
+
+CUresult Device::wait_for_all(Lock& lock) {
+  std::vector<CompletionPtr> pending;
+  for (const StreamPtr& stream : streams_) pending.push_back(stream->last);
+  for (const CompletionPtr& completion : pending) wait(lock, completion);
+  forget_drained_streams();
+  return lost_;
+}
+
+bool Device::is_blocking_work_done() const {
+  return std::all_of(streams_.begin(), streams_.end(), [](const StreamPtr& stream) {
+    return (!stream->is_legacy && !stream->is_blocking) || stream->queue.empty();
+  });
+}
+
+void Device::hold(StreamState& stream, bool hold) {
+  stream.is_held = hold;
+  stream.steps = 0;
+  if (!hold && scheduler_) scheduler_->queued(*this);
+  forget_drained_streams();
+}
+
+size_t Device::step(StreamState& stream, size_t count) {
+  if (!stream.is_held || !scheduler_) return 0;
+  const size_t before = stream.queue.size();
+  stream.steps = count;
+  scheduler_->queued(*this);
+  stream.steps = 0;
+  const size_t ran = before - stream.queue.size();
+  forget_drained_streams();
+  return ran;
+}
+
+void Device::await_host_waits(Lock& lock, size_t count) {
+  changed_.wait(lock, [this, count] { return host_waits_ >= count; });
+}
+
+CUevent Device::add_event() {
+  const auto handle = static_cast<CUevent>(new_handle());
+  events_[handle] = {};
+  return handle;
+}
+
+EventState* Device::event(CUevent handle, const char* call) {
+  const auto found = events_.find(handle);
+  if (found != events_.end()) return &found->second;
+  report("%s: %p is no event, or was destroyed", call, static_cast<void*>(handle));
+  return nullptr;
+}
+
+}  // namespace cudaframe::sim
