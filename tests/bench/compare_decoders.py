@@ -51,7 +51,7 @@ def launch(description):
 
 
 def has_element(name):
-    return subprocess.run(["gst-inspect-1.0", "--exists", name]).returncode == 0
+    return subprocess.run(["gst-inspect-1.0", name], stdout=subprocess.DEVNULL).returncode == 0
 
 
 def main():
