@@ -15,7 +15,7 @@ extern "C" {
 namespace {
 
 constexpr int kWidth = 322;
-constexpr int kHeight = 242;
+constexpr int kHeight = 244;
 constexpr int kFrames = 12;
 
 struct Codec {
@@ -28,6 +28,7 @@ struct Codec {
   const char* option;
   const char* value;
   unsigned coded_width, coded_height;  ///< what the sequence callback must say
+  bool is_interlaced = false;
 };
 
 using Bytes = std::vector<uint8_t>;
@@ -172,6 +173,7 @@ TEST_P(SimCodec, EqualsTheSoftwareDecoder) {
   }
   ASSERT_EQ(player.sequences.size(), 1u);
   const CUVIDEOFORMAT& format = player.sequences[0];
+  EXPECT_EQ(format.progressive_sequence, !codec.is_interlaced);
   EXPECT_EQ(format.coded_width, codec.coded_width);
   EXPECT_EQ(format.coded_height, codec.coded_height);
   EXPECT_EQ(format.display_area.right, kWidth);
@@ -186,6 +188,8 @@ INSTANTIATE_TEST_SUITE_P(
                           AV_PIX_FMT_YUV420P, 2, nullptr, nullptr, 336, 256},
                     Codec{"Mpeg4", cudaVideoCodec_MPEG4, "mpeg4", AV_CODEC_ID_MPEG4,
                           AV_PIX_FMT_YUV420P, 0, nullptr, nullptr, 336, 256},
+                    Codec{"H264Interlaced", cudaVideoCodec_H264, "libx264", AV_CODEC_ID_H264,
+                          AV_PIX_FMT_YUV420P, 2, "x264-params", "tff=1", 336, 256, true},
                     Codec{"Hevc", cudaVideoCodec_HEVC, "libx265", AV_CODEC_ID_HEVC,
                           AV_PIX_FMT_YUV420P, 2, "x265-params",
                           "log-level=none:pools=none:frame-threads=1", 328, 248},
