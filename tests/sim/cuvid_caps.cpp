@@ -10,15 +10,15 @@ namespace cudaframe::sim {
 namespace {
 
 constexpr CodecInfo kCodecs[] = {
-    {cudaVideoCodec_MPEG1, AV_CODEC_ID_MPEG1VIDEO, 16, false},
-    {cudaVideoCodec_MPEG2, AV_CODEC_ID_MPEG2VIDEO, 16, false},
-    {cudaVideoCodec_MPEG4, AV_CODEC_ID_MPEG4, 16, false},
-    {cudaVideoCodec_VC1, AV_CODEC_ID_VC1, 16, false},
-    {cudaVideoCodec_H264, AV_CODEC_ID_H264, 1, true},
-    {cudaVideoCodec_JPEG, AV_CODEC_ID_MJPEG, 8, false},
-    {cudaVideoCodec_HEVC, AV_CODEC_ID_HEVC, 1, true},
-    {cudaVideoCodec_VP8, AV_CODEC_ID_VP8, 16, false},
-    {cudaVideoCodec_VP9, AV_CODEC_ID_VP9, 8, false},
+    {cudaVideoCodec_MPEG1, AV_CODEC_ID_MPEG1VIDEO, 16, false, 2},
+    {cudaVideoCodec_MPEG2, AV_CODEC_ID_MPEG2VIDEO, 16, false, 2},
+    {cudaVideoCodec_MPEG4, AV_CODEC_ID_MPEG4, 16, false, 2},
+    {cudaVideoCodec_VC1, AV_CODEC_ID_VC1, 16, false, 2},
+    {cudaVideoCodec_H264, AV_CODEC_ID_H264, 1, true, 1},
+    {cudaVideoCodec_JPEG, AV_CODEC_ID_MJPEG, 8, false, 1},
+    {cudaVideoCodec_HEVC, AV_CODEC_ID_HEVC, 1, true, 6},
+    {cudaVideoCodec_VP8, AV_CODEC_ID_VP8, 16, false, 3},
+    {cudaVideoCodec_VP9, AV_CODEC_ID_VP9, 8, false, 8},
 };
 
 constexpr auto k400 = cudaVideoChromaFormat_Monochrome;

@@ -19,6 +19,7 @@ struct CodecInfo {
   AVCodecID av_codec;
   unsigned coded_alignment;  ///< coded sizes that libavcodec reports unrounded are rounded up to it
   bool is_one_picture;       ///< a packet starts one picture; further ones only fill gaps
+  int references;            ///< that a stream may keep; more if libavcodec says so
 };
 
 /// Null for a codec that can't be simulated.

@@ -184,8 +184,10 @@ void Parser::queue_outputs() {
   for (Output& output : decoder_->take_outputs()) {
     if (output.picture == pending_) announce_pending();
     if (!output.picture->was_announced) start_picture(output.picture);
-    if (output.picture->is_refused || output.picture->index < 0) continue;
-    ++output.picture->pending_displays;
+    if (output.picture->is_refused || output.picture->index < 0) {
+      --output.picture->pending_displays;
+      continue;
+    }
     display_queue_.push_back(std::move(output));
   }
   display_down_to(display_delay());

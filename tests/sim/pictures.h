@@ -34,7 +34,7 @@ struct Picture {
 
   // The parser's.
   int index = -1;                 ///< surface; -1 until the decode callback, or when taken away
-  unsigned pending_displays = 0;  ///< in the display queue so often
+  unsigned pending_displays = 0;  ///< is still to be shown so often
   bool was_shown = false;
   bool was_announced = false;  ///< has been through the decode callback, or never will be
   bool is_refused = false;     ///< which said no

@@ -53,7 +53,7 @@ CUVIDEOFORMAT describe_sequence(const CodecInfo& codec, const SoftwareDecoder& d
     format.chroma_format = pixels->chroma;
   }
   // Measured: as many as the stream keeps (references and waiting ones share the buffer), and one.
-  const int needed = std::max({context.refs, context.has_b_frames, 1}) + 1;
+  const int needed = std::max({context.refs, context.has_b_frames, codec.references}) + 1;
   format.min_num_decode_surfaces = static_cast<unsigned char>(std::min(needed, kMaxSurfaces));
   describe_size(codec, context, picture, &format);
   auto& signal = format.video_signal_description;

@@ -155,6 +155,7 @@ void SoftwareDecoder::receive() {
     if (frame_->buf[0]) {
       Output output;
       output.picture = *static_cast<PicturePtr*>(av_buffer_get_opaque(frame_->buf[0]));
+      ++output.picture->pending_displays;  // at once: the codec may have let go of it already
       output.timestamp = frame_->pts;
 #if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
       output.is_interlaced = (frame_->flags & AV_FRAME_FLAG_INTERLACED) != 0;

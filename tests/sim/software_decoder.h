@@ -29,7 +29,7 @@ struct AvFrameDeleter {
   void operator()(AVFrame* frame) const { av_frame_free(&frame); }
 };
 
-/// A picture in display order.
+/// A picture in display order, already counted in its pending_displays.
 struct Output {
   PicturePtr picture;
   int64_t timestamp = AV_NOPTS_VALUE;

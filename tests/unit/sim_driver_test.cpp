@@ -52,7 +52,7 @@ TEST_F(SimDriver, DescribesItself) {
   const char* text = nullptr;
   ASSERT_OK(cuGetErrorName(CUDA_ERROR_OUT_OF_MEMORY, &text));
   EXPECT_STREQ(text, "CUDA_ERROR_OUT_OF_MEMORY");
-  EXPECT_EQ(cuGetErrorString(static_cast<CUresult>(12345), &text), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuGetErrorString(CUDA_ERROR_ASSERT, &text), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(SimDriver, ContextStackIsPerThread) {
