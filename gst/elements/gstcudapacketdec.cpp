@@ -420,6 +420,9 @@ static GstFlowReturn packet_dec_handle_frame(GstVideoDecoder* decoder, GstVideoC
   // The base class keeps the frame until it is shown; the packet is needed while it is parsed.
   GstBuffer* packet = gst_buffer_ref(frame->input_buffer);
   const guint32 number = frame->system_frame_number;
+  if (GST_BUFFER_FLAG_IS_SET(packet, GST_BUFFER_FLAG_DECODE_ONLY)) {
+    GST_VIDEO_CODEC_FRAME_SET_DECODE_ONLY(frame);
+  }
   gst_video_codec_frame_unref(frame);
   GstMapInfo map;
   if (!gst_buffer_map(packet, &map, GST_MAP_READ)) {
