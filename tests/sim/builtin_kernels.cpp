@@ -3,6 +3,8 @@
 
 namespace cudaframe::sim {
 
-void register_builtin_kernels() {}
+void register_builtin_kernels() {
+  register_convert_kernels();
+}
 
 }  // namespace cudaframe::sim

@@ -8,4 +8,7 @@ namespace cudaframe::sim {
 /// without any lock held.
 void register_builtin_kernels();
 
+/// The kernels of src/convert.
+void register_convert_kernels();
+
 }  // namespace cudaframe::sim
