@@ -404,10 +404,14 @@ static gboolean packet_dec_set_format(GstVideoDecoder* decoder, GstVideoCodecSta
   const Status opened = open_session(state, format, codec_data);
   if (has_data) gst_buffer_unmap(input->codec_data, &map);
   if (!opened.ok()) {
-    gst_cuda_post_error(GST_ELEMENT(decoder), opened, "setting up the decoder");
+    // Upstream offers refused caps again with each packet: one error is enough.
+    if (!state.has_failed) {
+      gst_cuda_post_error(GST_ELEMENT(decoder), opened, "setting up the decoder");
+    }
     state.has_failed = true;
     return FALSE;
   }
+  state.has_failed = false;
   if (state.input_state) gst_video_codec_state_unref(state.input_state);
   state.input_state = gst_video_codec_state_ref(input);
   // The sequence may stay as it is, and then nobody else would say that the caps have changed.
