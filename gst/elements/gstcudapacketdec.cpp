@@ -397,7 +397,7 @@ static gboolean packet_dec_set_format(GstVideoDecoder* decoder, GstVideoCodecSta
   const char* name = gst_structure_get_string(caps, "stream-format");
   const StreamFormat format = g_strcmp0(name, "byte-stream") == 0 ? StreamFormat::byte_stream
                                                                   : StreamFormat::length_prefixed;
-  drain_session(state);
+  // The base class has drained what came under the old caps.
   GstMapInfo map = GST_MAP_INFO_INIT;
   const bool has_data = input->codec_data && gst_buffer_map(input->codec_data, &map, GST_MAP_READ);
   const std::span<const std::uint8_t> codec_data(map.data, has_data ? map.size : 0);

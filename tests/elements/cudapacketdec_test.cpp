@@ -661,6 +661,7 @@ TEST_F(CudaPacketDecTest, NewCapsForTheSameStreamReachDownstream) {
   for (std::size_t i = 0; i < 10; ++i) gst_harness_push(harness_, packet(clip, i));
   const std::uint64_t created = sim_calls("cuvidCreateDecoder");
   set_src_caps(clip, ",colorimetry=bt709");
+  EXPECT_EQ(gst_harness_buffers_received(harness_), 10U) << "frames of the old caps are late";
   for (std::size_t i = 10; i < 20; ++i) gst_harness_push(harness_, packet(clip, i));
   push_eos();
   GstCaps* caps = gst_pad_get_current_caps(harness_->sinkpad);
