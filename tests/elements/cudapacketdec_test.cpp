@@ -315,6 +315,33 @@ TEST(CudaPacketDecPipelineTest, AFlushingSeekGoesOnAtTheKeyFrame) {
   }
 }
 
+TEST(CudaPacketDecPipelineTest, ReversePlaybackIsNotBoundAndShowsAllFrames) {
+  std::vector<Times> times = times_of_file();
+  std::reverse(times.begin(), times.end());
+  const std::vector<ReferenceFrame> reference = decode_reference(read_clip(clip_path()));
+  // One group of pictures has 30 frames, which are all decoded before the first is shown.
+  Pipeline pipeline(from_file("max-frames=4", kCudaCaps));
+  pipeline.set_state(GST_STATE_PAUSED);
+  gst_element_get_state(pipeline.get(), nullptr, nullptr, GST_CLOCK_TIME_NONE);
+  ASSERT_TRUE(
+      gst_element_seek(pipeline.get(), -1.0, GST_FORMAT_TIME,
+                       static_cast<GstSeekFlags>(GST_SEEK_FLAG_FLUSH | GST_SEEK_FLAG_ACCURATE),
+                       GST_SEEK_TYPE_SET, 0, GST_SEEK_TYPE_SET, 2 * GST_SECOND));
+  pipeline.set_state(GST_STATE_PLAYING);
+  std::size_t i = 0;
+  while (GstSample* sample = pipeline.pull()) {
+    GstBuffer* buffer = gst_sample_get_buffer(sample);
+    if (i < 60) {
+      EXPECT_EQ(GST_BUFFER_PTS(buffer), times[i].pts) << i;
+      EXPECT_TRUE(read_nv12(buffer, gst_sample_get_caps(sample)) == reference[59 - i].nv12) << i;
+    }
+    gst_sample_unref(sample);
+    ++i;
+  }
+  EXPECT_EQ(i, 60U);
+  EXPECT_GT(stat(pipeline.at("dec"), "over-bound"), 0U);
+}
+
 TEST(CudaPacketDecPipelineTest, AFrameOutlivesItsPipeline) {
   const std::vector<ReferenceFrame> reference = decode_reference(read_clip(clip_path()));
   for (const char* caps : {kCudaCaps, kSystemCaps}) {
