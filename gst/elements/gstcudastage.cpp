@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "elements/gstcudastage.h"
 
+#include <algorithm>
+
+#include "elements/gstcudaerror.h"
+
 using cudaframe::MutexLock;
 using cudaframe::Result;
 using cudaframe::Status;
@@ -200,6 +204,42 @@ void GstCudaStage::stop() {
   host_policy_.reset();
   stream_.reset();
   context_ = nullptr;
+}
+
+GstStateChangeReturn GstCudaStage::change_state(GstElementClass* parent, GstStateChange transition,
+                                                Status (*load)()) {
+  Status status;
+  const char* doing = "loading the driver";
+  if (transition == GST_STATE_CHANGE_NULL_TO_READY) {
+    status = load();
+  } else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED) {
+    status = start();
+    doing = "opening the device";
+  } else if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) {
+    set_flushing(true);
+  }
+  if (!status.ok()) {
+    gst_cuda_post_error(element_, status, doing);
+    return GST_STATE_CHANGE_FAILURE;
+  }
+  const GstStateChangeReturn result = parent->change_state(element_, transition);
+  const bool has_stopped = transition == GST_STATE_CHANGE_PAUSED_TO_READY;
+  const bool never_started =
+      transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
+  if (has_stopped || never_started) stop();
+  return result;
+}
+
+void GstCudaStage::adopt_allocation(GstQuery* query) {
+  guint kept = 0;
+  for (guint i = 0; i < gst_query_get_n_allocation_pools(query); ++i) {
+    guint size = 0;
+    guint min = 0;
+    gst_query_parse_nth_allocation_pool(query, i, nullptr, &size, &min, nullptr);
+    kept = std::max(kept, min);
+    gst_query_set_nth_allocation_pool(query, i, nullptr, size, 0, 0);
+  }
+  if (kept > 0) raise_max_frames(kept + 1);
 }
 
 void GstCudaStage::set_flushing(bool flushing) {

@@ -32,9 +32,19 @@ class GstCudaStage {
   /// Frees what nobody references; frames that are still out stay valid.
   void stop();
 
+  /// An element's change_state: `load` in NULL to READY, start() in READY to PAUSED, everything
+  /// woken before PAUSED to READY chains up (a base class's stop() comes only after the streaming
+  /// thread has left), stop() after it. One error is posted for what fails.
+  GstStateChangeReturn change_state(GstElementClass* parent, GstStateChange transition,
+                                    cudaframe::Status (*load)());
+  /// Before chaining up in decide_allocation: frames come from our own allocators, since a buffer
+  /// pool would keep them from their last unref. What downstream keeps raises the bound; the base
+  /// class's own pool stays idle.
+  void adopt_allocation(GstQuery* query);
+
   /// Wakes every allocation that waits for a frame, and refuses new ones while set.
   void set_flushing(bool flushing);
-  /// What downstream holds on to is on top of what the user asked for.
+  /// The bound becomes at least this, whatever the user asked for.
   void raise_max_frames(guint minimum);
 
   void set_context(GstContext* context);
