@@ -397,17 +397,21 @@ static gboolean packet_dec_set_format(GstVideoDecoder* decoder, GstVideoCodecSta
   const char* name = gst_structure_get_string(caps, "stream-format");
   const StreamFormat format = g_strcmp0(name, "byte-stream") == 0 ? StreamFormat::byte_stream
                                                                   : StreamFormat::length_prefixed;
-  drain_session(state);
+  // The base class has drained what came under the old caps.
   GstMapInfo map = GST_MAP_INFO_INIT;
   const bool has_data = input->codec_data && gst_buffer_map(input->codec_data, &map, GST_MAP_READ);
   const std::span<const std::uint8_t> codec_data(map.data, has_data ? map.size : 0);
   const Status opened = open_session(state, format, codec_data);
   if (has_data) gst_buffer_unmap(input->codec_data, &map);
   if (!opened.ok()) {
-    gst_cuda_post_error(GST_ELEMENT(decoder), opened, "setting up the decoder");
+    // Upstream offers refused caps again with each packet: one error is enough.
+    if (!state.has_failed) {
+      gst_cuda_post_error(GST_ELEMENT(decoder), opened, "setting up the decoder");
+    }
     state.has_failed = true;
     return FALSE;
   }
+  state.has_failed = false;
   if (state.input_state) gst_video_codec_state_unref(state.input_state);
   state.input_state = gst_video_codec_state_ref(input);
   // The sequence may stay as it is, and then nobody else would say that the caps have changed.
@@ -420,6 +424,9 @@ static GstFlowReturn packet_dec_handle_frame(GstVideoDecoder* decoder, GstVideoC
   // The base class keeps the frame until it is shown; the packet is needed while it is parsed.
   GstBuffer* packet = gst_buffer_ref(frame->input_buffer);
   const guint32 number = frame->system_frame_number;
+  if (GST_BUFFER_FLAG_IS_SET(packet, GST_BUFFER_FLAG_DECODE_ONLY)) {
+    GST_VIDEO_CODEC_FRAME_SET_DECODE_ONLY(frame);
+  }
   gst_video_codec_frame_unref(frame);
   GstMapInfo map;
   if (!gst_buffer_map(packet, &map, GST_MAP_READ)) {

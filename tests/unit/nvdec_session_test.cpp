@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/context.h"
@@ -545,6 +546,58 @@ TEST_F(NvdecSessionTest, SteadyStateAllocatesNothingAndWaitsForNothing) {
         "cuStreamCreate", "cuvidCreateDecoder", "cuvidGetDecoderCaps"}) {
     EXPECT_EQ(sim_calls(call), 0U) << call;
   }
+}
+
+// Keeps the frames as they come, without a look inside.
+class Keeper final : public Recorder {
+ public:
+  Keeper() { policy->set_max_frames(6); }
+  Status on_picture(FramePtr frame, std::int64_t, const PictureFlags&) override {
+    frames.push_back(std::move(frame));
+    return {};
+  }
+  std::vector<FramePtr> frames;
+};
+
+TEST_F(NvdecSessionTest, FramesGoOutBeforeTheirCopiesAreDone) {
+  const Clip clip = make_clip({.frames = 6, .b_frames = 2});
+  const auto reference = decode_reference(clip);
+  Keeper client;
+  auto session = open(client, {.codec_data = clip.headers});
+  {
+    // Six copies are queued behind each other, though the decoder has fewer output surfaces.
+    const HeldStream held(client.stream->handle());
+    submit_all(*session, clip);
+    ASSERT_TRUE(session->drain().ok());
+    ASSERT_EQ(client.frames.size(), 6U);
+    EXPECT_EQ(sim_live().mapped_surfaces, 0U);
+    for (const FramePtr& frame : client.frames) {
+      const Result<bool> ready = frame->fence().is_ready();
+      EXPECT_TRUE(ready.ok() && !*ready) << "ready before its copy";
+    }
+  }
+  for (std::size_t i = 0; i < client.frames.size(); ++i) {
+    EXPECT_TRUE(client.read(*client.frames[i]) == reference[i].nv12) << i;
+    EXPECT_TRUE(*client.frames[i]->fence().is_ready());
+  }
+  client.frames.clear();
+}
+
+TEST_F(NvdecSessionTest, TheDecoderStaysUntilItsPicturesAreCopied) {
+  const Clip clip = make_clip({.frames = 6});
+  Keeper client;
+  auto session = open(client, {.codec_data = clip.headers});
+  HeldStream held(client.stream->handle());
+  submit_all(*session, clip);
+  ASSERT_TRUE(session->drain().ok());
+  const std::uint64_t destroyed = sim_calls("cuvidDestroyDecoder");
+  std::thread closer([&] { session.reset(); });
+  sim().await_host_waits(1);
+  EXPECT_EQ(sim_calls("cuvidDestroyDecoder"), destroyed);
+  held.let_go();
+  closer.join();
+  EXPECT_EQ(sim_calls("cuvidDestroyDecoder"), destroyed + 1);
+  client.frames.clear();
 }
 
 TEST_F(NvdecSessionTest, CapsAreAskedOncePerProcess) {
