@@ -63,7 +63,7 @@ enum PropertyId : guint {
   PROP_STAGE,  // and the following
 };
 
-constexpr gint kMaxDecodeSurfaces = 64;
+constexpr gint kMaxDecodeSurfaces = 32;  // NVDEC's limit
 constexpr gint kAutoDisplayDelay = -1;
 constexpr gint kMaxDisplayDelay = 16;
 constexpr gint kDisplayDelayLive = 0;
@@ -237,18 +237,8 @@ static gboolean packet_dec_negotiate(GstVideoDecoder* decoder) {
   return GST_VIDEO_DECODER_CLASS(gst_cuda_packet_dec_parent_class)->negotiate(decoder);
 }
 
-// Our frames come from our own allocator: a buffer pool would keep them from their last unref. What
-// downstream keeps raises the bound. The base class needs a pool and gets an idle one.
 static gboolean packet_dec_decide_allocation(GstVideoDecoder* decoder, GstQuery* query) {
-  guint kept = 0;
-  for (guint i = 0; i < gst_query_get_n_allocation_pools(query); ++i) {
-    guint size = 0;
-    guint min = 0;
-    gst_query_parse_nth_allocation_pool(query, i, nullptr, &size, &min, nullptr);
-    kept = std::max(kept, min);
-    gst_query_set_nth_allocation_pool(query, i, nullptr, size, 0, 0);
-  }
-  if (kept > 0) state_of(decoder).stage.raise_max_frames(kept + 1);
+  state_of(decoder).stage.adopt_allocation(query);
   return GST_VIDEO_DECODER_CLASS(gst_cuda_packet_dec_parent_class)
       ->decide_allocation(decoder, query);
 }
@@ -436,7 +426,7 @@ static GstFlowReturn packet_dec_handle_frame(GstVideoDecoder* decoder, GstVideoC
   state.flow = GST_FLOW_OK;
   state.last_submitted = number;
   const Status status = state.session->submit(
-      {.bytes = {map.data, map.size}, .readable_after = map.maxsize - map.size}, number, true);
+      {.bytes = {map.data, map.size}, .readable_after = map.maxsize - map.size}, number);
   gst_buffer_unmap(packet, &map);
   gst_buffer_unref(packet);
   return conclude(state, status, "decoding");
@@ -516,32 +506,10 @@ static Status load_drivers() {
   return cuvid ? Status() : cuvid.status();
 }
 
-// The base class has virtual functions for all of this, but posts an error of its own when one
-// fails, and calls stop() only after the streaming thread has left, which may wait for a frame.
 static GstStateChangeReturn packet_dec_change_state(GstElement* element,
                                                     GstStateChange transition) {
-  DecoderState& state = state_of(element);
-  Status status;
-  const char* doing = "loading the driver";
-  if (transition == GST_STATE_CHANGE_NULL_TO_READY) {
-    status = load_drivers();
-  } else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED) {
-    status = state.stage.start();
-    doing = "opening the device";
-  } else if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) {
-    state.stage.set_flushing(true);
-  }
-  if (!status.ok()) {
-    gst_cuda_post_error(element, status, doing);
-    return GST_STATE_CHANGE_FAILURE;
-  }
-  const GstStateChangeReturn result =
-      GST_ELEMENT_CLASS(gst_cuda_packet_dec_parent_class)->change_state(element, transition);
-  const bool has_stopped = transition == GST_STATE_CHANGE_PAUSED_TO_READY;
-  const bool never_started =
-      transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
-  if (has_stopped || never_started) state.stage.stop();
-  return result;
+  return state_of(element).stage.change_state(GST_ELEMENT_CLASS(gst_cuda_packet_dec_parent_class),
+                                              transition, load_drivers);
 }
 
 // ---- Object

@@ -100,8 +100,7 @@ Status NvdecSession::open_parser() {
   return {};
 }
 
-Status NvdecSession::submit(const InputPacket& packet, std::int64_t frame_number,
-                            bool whole_picture) {
+Status NvdecSession::submit(const InputPacket& packet, std::int64_t frame_number) {
   if (is_interrupted_) CUDAFRAME_TRY(flush());
   CUDAFRAME_TRY(bitstream_->begin(packet));
   Status outcome;
@@ -109,7 +108,7 @@ Status NvdecSession::submit(const InputPacket& packet, std::int64_t frame_number
     Result<Bitstream::Bytes> piece = bitstream_->next();
     if (!piece) return piece.status();
     if (piece->empty()) return outcome;
-    const Status parsed = note(parser_->parse(*piece, frame_number, whole_picture));
+    const Status parsed = note(parser_->parse(*piece, frame_number));
     if (is_interrupted_) return parsed;
     if (outcome.ok()) outcome = parsed;
   }
@@ -164,6 +163,7 @@ Status NvdecSession::prepare_decoder(const SequenceInfo& sequence, int min_surfa
                    .surface = cudaVideoSurfaceFormat_NV12};
   spec.decode_surfaces = wanted_surfaces_ > 0 ? std::max(wanted_surfaces_, min_surfaces)
                                               : min_surfaces + kSpareDecodeSurfaces;
+  spec.decode_surfaces = std::min(spec.decode_surfaces, kMaxDecodeSurfaces);
   if (decoder_) {
     const int surfaces = decoder_->spec().decode_surfaces;
     if (surfaces >= spec.decode_surfaces) spec.decode_surfaces = surfaces;
@@ -183,13 +183,12 @@ Status NvdecSession::on_decode(CUVIDPICPARAMS& picture) {
   return decoder_->decode(picture);
 }
 
-Status NvdecSession::on_display(const CUVIDPARSERDISPINFO& picture) {
+Status NvdecSession::on_display(const CUVIDPARSERDISPINFO& picture, std::int64_t frame_number) {
   if (!decoder_ || !decoder_->has(picture.picture_index)) {
     log(LogLevel::debug, "decode", "picture %d was never decoded: not shown",
         picture.picture_index);
     return {};
   }
-  const std::int64_t frame_number = picture.timestamp;
   if (!client_.wants_picture(frame_number)) return {};
   Result<memory::FramePtr> frame = client_.allocate(layout_);
   if (!frame) return frame.status();

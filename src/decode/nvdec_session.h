@@ -80,9 +80,10 @@ class NvdecSession : private ParserClient {
   NvdecSession(const NvdecSession&) = delete;
   NvdecSession& operator=(const NvdecSession&) = delete;
 
-  /// `packet` is not needed any more when this returns. Stream: copies of pictures that are due
-  /// are queued on the session's stream. Blocks the host while a due picture is being decoded.
-  Status submit(const InputPacket& packet, std::int64_t frame_number, bool whole_picture);
+  /// One access unit; `packet` is not needed any more when this returns. Stream: copies of pictures
+  /// that are due are queued on the session's stream. Blocks the host while a due picture is being
+  /// decoded.
+  Status submit(const InputPacket& packet, std::int64_t frame_number);
 
   /// Everything that was submitted comes out. What follows is a new start. After a failure other
   /// than bad_data what was pending is lost: this is then the same as flush().
@@ -99,7 +100,7 @@ class NvdecSession : private ParserClient {
 
   Result<int> on_sequence(const CUVIDEOFORMAT& format) override;
   Status on_decode(CUVIDPICPARAMS& picture) override;
-  Status on_display(const CUVIDPARSERDISPINFO& picture) override;
+  Status on_display(const CUVIDPARSERDISPINFO& picture, std::int64_t frame_number) override;
 
   Status open_parser();
   Status note(Status parsed);

@@ -43,14 +43,17 @@ PacketParser::~PacketParser() {
   if (!status.ok()) log(LogLevel::warning, "decode", "%s", status.dump().c_str());
 }
 
-Status PacketParser::parse(std::span<const std::uint8_t> packet, std::int64_t frame_number,
-                           bool whole_picture) {
+// Note [Which packet a picture came in]: NVCUVID takes timestamps for presentation times. It hands
+// them out in rising order, the smallest that it holds with each picture that it shows, whichever
+// packet they came with (seen with driver 580). So a frame number can't travel as a timestamp. But
+// a packet that ends its picture has that picture's decode callback inside its own parse call, and
+// a picture index is not given to another picture before it has been shown.
+Status PacketParser::parse(std::span<const std::uint8_t> packet, std::int64_t frame_number) {
+  frame_number_ = frame_number;
   CUVIDSOURCEDATAPACKET data{};
-  data.flags = CUVID_PKT_TIMESTAMP;
-  if (whole_picture) data.flags |= CUVID_PKT_ENDOFPICTURE;
+  data.flags = CUVID_PKT_ENDOFPICTURE;
   data.payload_size = static_cast<decltype(data.payload_size)>(packet.size());
   data.payload = packet.data();
-  data.timestamp = frame_number;
   return run(data);
 }
 
@@ -67,6 +70,13 @@ Status PacketParser::run(CUVIDSOURCEDATAPACKET packet) {
       driver_.check(cuvid_.cuvidParseVideoData(handle_, &packet), "cuvidParseVideoData");
   // A callback that gives up makes the parser fail too; the callback's reason is the better one.
   return error_.ok() ? parsed : error_;
+}
+
+// A second field in a packet of its own completes the frame of the first one's packet.
+void PacketParser::note_number(const CUVIDPICPARAMS& picture) {
+  const auto index = static_cast<std::size_t>(picture.CurrPicIdx);
+  if (picture.second_field || index >= number_of_picture_.size()) return;
+  number_of_picture_[index] = frame_number_;
 }
 
 bool PacketParser::keep(const Status& status) {
@@ -89,6 +99,7 @@ int PacketParser::handle_sequence(void* self, CUVIDEOFORMAT* format) {
 int PacketParser::handle_decode(void* self, CUVIDPICPARAMS* picture) {
   auto* parser = static_cast<PacketParser*>(self);
   if (parser->stopped_) return kFailed;
+  parser->note_number(*picture);
   return parser->keep(parser->client_.on_decode(*picture)) ? kDone : kFailed;
 }
 
@@ -96,7 +107,10 @@ int PacketParser::handle_display(void* self, CUVIDPARSERDISPINFO* picture) {
   auto* parser = static_cast<PacketParser*>(self);
   if (!picture) return kDone;  // the end of the stream
   if (parser->stopped_) return kFailed;
-  return parser->keep(parser->client_.on_display(*picture)) ? kDone : kFailed;
+  const auto index = static_cast<std::size_t>(picture->picture_index);
+  if (index >= parser->number_of_picture_.size()) return kDone;  // the client can't have it
+  const std::int64_t number = parser->number_of_picture_[index];
+  return parser->keep(parser->client_.on_display(*picture, number)) ? kDone : kFailed;
 }
 
 }  // namespace cudaframe::decode

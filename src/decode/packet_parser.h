@@ -2,6 +2,7 @@
 // NVCUVID's parser: cuts packets into pictures and says when each is decoded and when shown.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,9 +22,12 @@ class ParserClient {
   virtual Result<int> on_sequence(const CUVIDEOFORMAT& format) = 0;
   /// The next picture in decoding order.
   virtual Status on_decode(CUVIDPICPARAMS& picture) = 0;
-  /// The next picture in display order; `timestamp` is the frame number of its packet.
-  virtual Status on_display(const CUVIDPARSERDISPINFO& picture) = 0;
+  /// The next picture in display order, and the frame number of the packet that it was in.
+  virtual Status on_display(const CUVIDPARSERDISPINFO& picture, std::int64_t frame_number) = 0;
 };
+
+/// NVDEC's limit (seen with driver 580), and so that of picture indices.
+inline constexpr int kMaxDecodeSurfaces = 32;
 
 /// Thread-bound. Touches no device by itself and needs no current context.
 class PacketParser {
@@ -35,10 +39,9 @@ class PacketParser {
   PacketParser(const PacketParser&) = delete;
   PacketParser& operator=(const PacketParser&) = delete;
 
-  /// Calls the client for whatever the packet completes, and returns the first failure of those
-  /// calls. `whole_picture`: the packet is an access unit, so its picture need not wait for the
-  /// next packet to show where it ends.
-  Status parse(std::span<const std::uint8_t> packet, std::int64_t frame_number, bool whole_picture);
+  /// One access unit. Calls the client for whatever it completes, and returns the first failure of
+  /// those calls.
+  Status parse(std::span<const std::uint8_t> packet, std::int64_t frame_number);
 
   /// The end of the stream: everything that is held is decoded and shown.
   Status drain();
@@ -48,6 +51,7 @@ class PacketParser {
       : driver_(driver), cuvid_(cuvid), client_(client) {}
 
   Status run(CUVIDSOURCEDATAPACKET packet);
+  void note_number(const CUVIDPICPARAMS& picture);
   bool keep(const Status& status);
 
   static int CUDAAPI handle_sequence(void* self, CUVIDEOFORMAT* format);
@@ -58,6 +62,8 @@ class PacketParser {
   const cuda::CuvidDriver& cuvid_;
   ParserClient& client_;
   CUvideoparser handle_ = nullptr;
+  std::int64_t frame_number_ = 0;  ///< Of the packet that is being parsed.
+  std::array<std::int64_t, kMaxDecodeSurfaces> number_of_picture_{};  ///< By picture index.
   Status error_;          ///< The first failure of the parse that runs.
   bool stopped_ = false;  ///< It ended the delivery.
 };

@@ -64,6 +64,7 @@ void Parser::parse_unit(const uint8_t* data, size_t size, int64_t timestamp) {
     queue_outputs();
     display_down_to(0);
   }
+  if (timestamp != AV_NOPTS_VALUE) pending_times_.insert(timestamp);
   decoder_->decode(data, size, timestamp);
   announce_started();
   queue_outputs();
@@ -186,6 +187,8 @@ void Parser::queue_outputs() {
     if (!output.picture->was_announced) start_picture(output.picture);
     if (output.picture->is_refused || output.picture->index < 0) {
       --output.picture->pending_displays;
+      const auto time = pending_times_.find(output.timestamp);
+      if (time != pending_times_.end()) pending_times_.erase(time);
       continue;
     }
     display_queue_.push_back(std::move(output));
@@ -211,9 +214,15 @@ void Parser::display_first() {
   if (params_.pfnDisplayPicture) params_.pfnDisplayPicture(params_.pUserData, &info);
 }
 
-// A picture without a timestamp follows the one before at the stream's frame rate.
+// Measured: NVCUVID takes timestamps for presentation times and hands them out in rising order, the
+// smallest that it holds first, whichever picture's packet they came with. A picture without a
+// timestamp follows the one before at the stream's frame rate.
 int64_t Parser::display_time(const Output& output) {
-  const int64_t time = output.timestamp == AV_NOPTS_VALUE ? next_time_ : output.timestamp;
+  int64_t time = next_time_;
+  if (output.timestamp != AV_NOPTS_VALUE && !pending_times_.empty()) {
+    time = *pending_times_.begin();
+    pending_times_.erase(pending_times_.begin());
+  }
   const int64_t clock = params_.ulClockRate ? params_.ulClockRate : kDefaultClock;
   const auto& rate = format_.frame_rate;
   next_time_ = time + (rate.numerator ? clock * rate.denominator / rate.numerator
@@ -229,6 +238,7 @@ void Parser::end_of_stream(bool notify) {
   display_down_to(0);
   has_format_ = is_refused_ = false;  // measured: what comes next is a new sequence, if equal
   next_time_ = 0;
+  pending_times_.clear();
   if (notify && params_.pfnDisplayPicture) params_.pfnDisplayPicture(params_.pUserData, nullptr);
 }
 

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "cuvid_caps.h"
@@ -59,7 +60,8 @@ class Parser {
   /// The first field of a frame: its decode callback comes when the picture is complete.
   PicturePtr pending_;
   std::deque<Output> display_queue_;
-  int64_t next_time_ = 0;  ///< for the next picture without a timestamp of its own
+  std::multiset<int64_t> pending_times_;  ///< of packets whose pictures have not been shown
+  int64_t next_time_ = 0;                 ///< for the next picture without a timestamp of its own
 };
 
 }  // namespace cudaframe::sim

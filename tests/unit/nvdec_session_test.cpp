@@ -182,7 +182,7 @@ class NvdecSessionTest : public testing::Test {
   }
 
   static Status submit(NvdecSession& session, const Clip& clip, std::size_t i) {
-    return session.submit({clip.packets[i], 0}, clip.pts[i], true);
+    return session.submit({clip.packets[i], 0}, clip.pts[i]);
   }
 
   static void submit_all(NvdecSession& session, const Clip& clip) {
@@ -519,7 +519,7 @@ TEST_F(NvdecSessionTest, GarbageFromTheStartShowsNothing) {
     for (std::size_t k = 0; k < garbage.size(); ++k) {
       garbage[k] = static_cast<std::uint8_t>(k * 37 + static_cast<std::size_t>(i));
     }
-    const Status status = session->submit({garbage, 0}, i, true);
+    const Status status = session->submit({garbage, 0}, i);
     EXPECT_TRUE(status.ok() || status.code() == StatusCode::bad_data) << status.dump();
   }
   EXPECT_TRUE(session->drain().ok());
