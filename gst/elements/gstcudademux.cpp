@@ -445,7 +445,7 @@ static bool gst_cuda_demux_query_position(State& state, GstQuery* query) {
 static bool gst_cuda_demux_query_segment(State& state, GstQuery* query) {
   MutexLock lock(state.mutex);
   if (!state.is_open) return false;
-  const GstSegment& segment = state.segment;
+  const GstSegment segment = state.segment;
   const guint64 stop = GST_CLOCK_TIME_IS_VALID(segment.stop) ? segment.stop : segment.duration;
   gst_query_set_segment(query, segment.rate, GST_FORMAT_TIME, static_cast<gint64>(segment.start),
                         static_cast<gint64>(stop));
