@@ -43,7 +43,11 @@ INSTANTIATE_TEST_SUITE_P(Policies, LifecycleTest, testing::Values("bounded-pool"
 TEST_P(LifecycleTest, AFrameCostsNoSynchronizationAndNoAllocation) {
   Pipeline pipeline(description(), clip());
   pipeline.set_state(GST_STATE_PLAYING);
-  ASSERT_EQ(pipeline.take(20), 20);
+  // Some frames are kept for a while, so that there are as many as will ever be under way at once.
+  std::vector<GstSample*> kept;
+  for (int i = 0; i < 5; ++i) kept.push_back(pipeline.pull());
+  for (GstSample* sample : kept) gst_sample_unref(sample);
+  ASSERT_EQ(pipeline.take(15), 15);
   Simulator::get()->reset_counts();
   ASSERT_EQ(pipeline.take(30), 30);
   EXPECT_EQ(Simulator::get()->host_synchronizations(), 0u);
@@ -133,35 +137,40 @@ Resources resources() {
           count_entries("/proc/self/fd")};
 }
 
+/// One life of a pipeline of 30 small frames: to the end, stopped while it prerolls, or stopped
+/// after some frames.
+void play_round(const std::string& description, int round, int frames) {
+  Pipeline pipeline(description, std::getenv("CUDAFRAME_SMALL_CLIP"));
+  if (round % 10 == 0) {
+    pipeline.set_state(GST_STATE_PLAYING);
+    EXPECT_EQ(pipeline.take(100), 30) << "round " << round;
+  } else if (round % 10 == 1) {
+    pipeline.set_state(GST_STATE_PAUSED);
+  } else {
+    pipeline.set_state(GST_STATE_PLAYING);
+    EXPECT_EQ(pipeline.take(frames), frames) << "round " << round;
+  }
+  pipeline.set_state(GST_STATE_NULL);
+  EXPECT_TRUE(pipeline.errors().empty()) << "round " << round;
+}
+
 TEST_P(LifecycleTest, TwoHundredRoundsLeaveNothingBehind) {
   std::mt19937 random(1);
   Resources early{};
   Simulator::get()->reset_counts();
   for (int round = 1; round <= 200; ++round) {
-    Pipeline pipeline(description(), clip());
-    const int way = round % 10;
-    if (way == 0) {  // to the end
-      pipeline.set_state(GST_STATE_PLAYING);
-      EXPECT_EQ(pipeline.take(100), 60) << "round " << round;
-    } else if (way == 1) {  // stopped while it prerolls, or before
-      pipeline.set_state(GST_STATE_PAUSED);
-    } else {  // stopped after some frames
-      pipeline.set_state(GST_STATE_PLAYING);
-      const int frames = static_cast<int>(random() % 12);
-      EXPECT_EQ(pipeline.take(frames), frames) << "round " << round;
-    }
-    pipeline.set_state(GST_STATE_NULL);
-    EXPECT_TRUE(pipeline.errors().empty()) << "round " << round;
+    play_round(description(), round, static_cast<int>(random() % 25));
     if (round == 20) early = resources();
   }
   const Resources late = resources();
   EXPECT_EQ(late.device.allocations, 0u);
-  EXPECT_EQ(late.device.pinned_allocations, early.device.pinned_allocations);
+  EXPECT_EQ(late.device.pinned_allocations, 0u);
   EXPECT_EQ(late.device.decoders, 0u);
   EXPECT_EQ(late.device.parsers, 0u);
-  EXPECT_EQ(late.device.streams, early.device.streams);
+  EXPECT_EQ(late.device.streams, 0u);
   EXPECT_LE(late.device.events, early.device.events + 16) << "recycled, not made anew";
-  EXPECT_LE(late.threads, early.threads);
+  // GLib keeps a few idle threads of its pools, now more, now fewer; a leak would be 180 or so.
+  EXPECT_LE(late.threads, early.threads + 4);
   EXPECT_LE(late.descriptors, early.descriptors);
   EXPECT_LE(Simulator::get()->call_count("cuDevicePrimaryCtxRetain"), 1u) << "one context in all";
 }
