@@ -21,13 +21,13 @@ run_tests() {
   name=$1
   dir=$2
   shift 2
-  log=$dir/meson-logs/testlog
+  rm -f "$dir"/meson-logs/*.junit.xml
   say "== tests: $name"
   if ! meson test -C "$dir" --no-rebuild --print-errorlogs "$@" > "$dir/test-output.log" 2>&1; then
     tail -n 150 "$dir/test-output.log"
     failed_steps="$failed_steps $name"
   fi
-  python3 tests/count_results.py "$log.junit.xml" | tee -a "$results" | sed "s/^/$name: /" >&2
+  python3 tests/count_results.py "$dir"/meson-logs/*.junit.xml | tee -a "$results" | sed "s/^/$name: /" >&2
 }
 
 # step NAME COMMAND…: a check that is no test of its own.
