@@ -53,7 +53,8 @@ fi
 check "quickstart's pipeline" pipeline_into_pngs
 check "two_streams" example two_streams
 check "own_consumer" example own_consumer
-for program in "$build/tests/unit/convert_test" "$build"/tests/pipeline/*_test "$build"/tests/gpu/*_test; do
+for program in "$build/tests/unit/convert_test" "$build/tests/pipeline/frame_equality_test" \
+  "$build"/tests/gpu/*_test; do
   [ -x "$program" ] && check "$(basename "$program")" "$program" --gtest_brief=1
 done
 if [ -f "$build/bench.mp4" ]; then

@@ -14,7 +14,8 @@ frames=${3:-0}
 rm -rf "$stage.new"
 for file in gst/elements/libgstcudaframe.so gst/cudaframe/libgstcudaframe-1.0.so.0 \
   docs/examples/two_streams docs/examples/own_consumer tests/support/device_line \
-  tests/bench/bare_nvcuvid_loop tests/unit/convert_test $(cd "$build" && find tests/gpu tests/pipeline -maxdepth 1 -type f -perm -u+x); do
+  tests/bench/bare_nvcuvid_loop tests/unit/convert_test \
+  tests/pipeline/frame_equality_test $(cd "$build" && find tests/gpu -maxdepth 1 -type f -name "*_test"); do
   mkdir -p "$stage.new/$(dirname "$file")"
   cp -L "$build/$file" "$stage.new/$file"
   strip --strip-unneeded "$stage.new/$file"
