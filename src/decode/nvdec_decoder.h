@@ -39,6 +39,10 @@ class NvdecDecoder {
   NvdecDecoder& operator=(const NvdecDecoder&) = delete;
 
   const DecoderSpec& spec() const noexcept { return spec_; }
+  cuda::Context& context() const noexcept { return context_; }
+
+  /// For another stream: from here on it has() nothing.
+  void forget_pictures() { given_.assign(given_.size(), false); }
 
   /// Queues the picture on the decoding engine; blocks while the engine's queue is full. bad_data
   /// when the decoder refuses this picture.

@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "base/log.h"
-#include "cuda/event.h"
 #include "decode/codec_info.h"
+#include "decode/decoder_cache.h"
 #include "memory/frame_copy.h"
 
 namespace cudaframe::decode {
@@ -170,7 +170,7 @@ Status NvdecSession::prepare_decoder(const SequenceInfo& sequence, int min_surfa
     if (decoder_->spec() == spec) return {};
   }
   close_decoder();
-  Result<std::unique_ptr<NvdecDecoder>> made = NvdecDecoder::create(stream_->context(), spec);
+  Result<std::unique_ptr<NvdecDecoder>> made = DecoderCache::instance().acquire(stream_, spec);
   if (!made) return made.status();
   decoder_ = std::move(*made);
   return {};
@@ -210,7 +210,6 @@ Status NvdecSession::copy_out(const CUVIDPARSERDISPINFO& picture, memory::Frame&
   if (!mapped) return mapped.status();
   flags->corrupted = decoder_->is_corrupted(picture.picture_index);
   const memory::FrameView from{.layout = mapped->layout(), .device = mapped->address()};
-  copies_are_due_ = true;
   CUDAFRAME_TRY(memory::copy_async(stream_->context(), memory::FrameView::of(frame), from,
                                    stream_->handle()));
   CUDAFRAME_TRY(frame.fence().record_write(stream_));
@@ -218,13 +217,7 @@ Status NvdecSession::copy_out(const CUVIDPARSERDISPINFO& picture, memory::Frame&
 }
 
 void NvdecSession::close_decoder() {
-  if (!decoder_) return;
-  if (std::exchange(copies_are_due_, false)) {
-    Result<cuda::EventPtr> last = stream_->context().events().record(stream_->handle());
-    const Status status = last ? (*last)->synchronize() : last.status();
-    if (!status.ok()) log(LogLevel::warning, "decode", "%s", status.dump().c_str());
-  }
-  decoder_.reset();
+  if (decoder_) DecoderCache::instance().release(std::move(decoder_), stream_);
 }
 
 }  // namespace cudaframe::decode

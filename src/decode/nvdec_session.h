@@ -75,7 +75,7 @@ class NvdecSession : private ParserClient {
   static Result<std::unique_ptr<NvdecSession>> create(cuda::StreamPtr stream,
                                                       const SessionConfig& config,
                                                       SessionClient& client);
-  /// Waits for the copies out of the decoder.
+  /// The decoder goes to the cache of idle ones, with the event of the last copy out of it.
   ~NvdecSession() override;
   NvdecSession(const NvdecSession&) = delete;
   NvdecSession& operator=(const NvdecSession&) = delete;
@@ -119,9 +119,8 @@ class NvdecSession : private ParserClient {
   /// A failure stopped the parser in the middle: what it holds is lost, and it can't go on.
   bool is_interrupted_ = false;
   SequenceInfo sequence_;
-  memory::FrameLayout layout_;   ///< Of a device frame of the sequence.
-  bool is_announced_ = false;    ///< The client has accepted sequence_.
-  bool copies_are_due_ = false;  ///< Copies out of decoder_ may still be running.
+  memory::FrameLayout layout_;  ///< Of a device frame of the sequence.
+  bool is_announced_ = false;   ///< The client has accepted sequence_.
 };
 
 }  // namespace cudaframe::decode

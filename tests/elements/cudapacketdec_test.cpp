@@ -440,7 +440,7 @@ TEST(CudaPacketDecPipelineTest, TwoHundredStartsAndStopsLeaveNothingBehind) {
     pipeline.set_state(GST_STATE_NULL);
     const cudaframe_sim_live live = sim_live();
     EXPECT_LE(live.allocations, 1U) << "more than the frame that appsink keeps for itself";
-    EXPECT_EQ(live.decoders, 0U);
+    EXPECT_LE(live.decoders, 4U) << "more than are kept idle";
     EXPECT_EQ(live.parsers, 0U);
     // Events are pooled for the life of the context, and GLib's threads for some seconds: a few
     // more or less are no growth, one each round would be.
@@ -470,7 +470,7 @@ class CudaPacketDecTest : public testing::Test {
   void close() {
     if (harness_) gst_harness_teardown(harness_);
     harness_ = nullptr;
-    EXPECT_EQ(sim_live().decoders, 0U);
+    EXPECT_LE(sim_live().decoders, 4U) << "more than are kept idle";
     EXPECT_EQ(sim_live().parsers, 0U);
   }
   void TearDown() override { close(); }

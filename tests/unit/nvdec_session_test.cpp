@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cuda/context.h"
+#include "decode/decoder_cache.h"
 #include "decode_clip.h"
 #include "memory/frame_copy.h"
 #include "memory/memory_policy.h"
@@ -21,6 +22,7 @@
 namespace cudaframe::test {
 namespace {
 
+using decode::DecoderCache;
 using decode::NvdecSession;
 using decode::PictureFlags;
 using decode::SequenceInfo;
@@ -166,6 +168,7 @@ class NvdecSessionTest : public testing::Test {
   void SetUp() override { before_ = sim_live(); }
 
   void TearDown() override {
+    DecoderCache::instance().clear();
     const cudaframe_sim_live after = sim_live();
     EXPECT_EQ(after.decoders, before_.decoders);
     EXPECT_EQ(after.parsers, before_.parsers);
@@ -324,7 +327,7 @@ TEST_F(NvdecSessionTest, AChangeOfSizeComesAfterThePicturesOfTheOldOne) {
     submit_all(*session, clip);
     const auto more = decode_reference(clip);
     reference.insert(reference.end(), more.begin(), more.end());
-    EXPECT_LE(sim_live().decoders, 1U);
+    EXPECT_LE(sim_live().decoders, 1U + DecoderCache::instance().size());
   }
   ASSERT_TRUE(session->drain().ok());
   expect_equal(client.shown, reference);
@@ -590,14 +593,58 @@ TEST_F(NvdecSessionTest, TheDecoderStaysUntilItsPicturesAreCopied) {
   HeldStream held(client.stream->handle());
   submit_all(*session, clip);
   ASSERT_TRUE(session->drain().ok());
+  session.reset();  // waits for nothing: the decoder is idle, and remembers the last copy
   const std::uint64_t destroyed = sim_calls("cuvidDestroyDecoder");
-  std::thread closer([&] { session.reset(); });
+  std::thread closer([] { DecoderCache::instance().clear(); });
   sim().await_host_waits(1);
   EXPECT_EQ(sim_calls("cuvidDestroyDecoder"), destroyed);
   held.let_go();
   closer.join();
   EXPECT_EQ(sim_calls("cuvidDestroyDecoder"), destroyed + 1);
   client.frames.clear();
+}
+
+// Another stream takes over the decoder while copies out of its surfaces are still queued: what it
+// decodes must not reach the surfaces before them.
+TEST_F(NvdecSessionTest, AnIdleDecoderServesTheNextStreamInOrder) {
+  const Clip clip = make_clip({.frames = 6});
+  const Clip other = make_clip({.frames = 6, .seed = 1});
+  const std::uint64_t created = sim_calls("cuvidCreateDecoder");
+  Keeper first;
+  auto session = open(first, {.codec_data = clip.headers});
+  HeldStream held(first.stream->handle());
+  submit_all(*session, clip);
+  ASSERT_TRUE(session->drain().ok());
+  session.reset();
+  Keeper second;
+  session = open(second, {.codec_data = other.headers});
+  submit_all(*session, other);
+  ASSERT_TRUE(session->drain().ok());
+  EXPECT_EQ(sim_calls("cuvidCreateDecoder") - created, 1U);
+  const Result<bool> ready = second.frames[0]->fence().is_ready();
+  EXPECT_TRUE(ready.ok() && !*ready) << "it did not wait for the first stream's copies";
+  held.let_go();
+  session.reset();
+  for (auto [client, source] : {std::pair(&first, &clip), std::pair(&second, &other)}) {
+    const auto reference = decode_reference(*source);
+    ASSERT_EQ(client->frames.size(), reference.size());
+    for (std::size_t i = 0; i < reference.size(); ++i) {
+      EXPECT_TRUE(client->read(*client->frames[i]) == reference[i].nv12) << i;
+    }
+    client->frames.clear();
+  }
+}
+
+TEST_F(NvdecSessionTest, NoMoreDecodersAreKeptIdleThanTheCacheHolds) {
+  for (int i = 0; i < 6; ++i) {
+    const Clip clip = make_clip({.width = 320 + 16 * i, .height = 240, .frames = 2});
+    Recorder client;
+    auto session = open(client, {.codec_data = clip.headers});
+    submit_all(*session, clip);
+    ASSERT_TRUE(session->drain().ok());
+  }
+  EXPECT_EQ(DecoderCache::instance().size(), DecoderCache::kCapacity);
+  EXPECT_EQ(sim_live().decoders, DecoderCache::kCapacity);
 }
 
 TEST_F(NvdecSessionTest, CapsAreAskedOncePerProcess) {
