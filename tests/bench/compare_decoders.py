@@ -19,7 +19,7 @@ import tempfile
 import time
 
 build, clip = sys.argv[1], sys.argv[2]
-repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 3
+repeats = int(sys.argv[3]) if len(sys.argv) > 3 else 5
 PASSES = 5
 
 FRAMES_IN_CUDA = "video/x-raw(memory:CUDAFrame)"
