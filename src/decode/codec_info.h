@@ -2,6 +2,8 @@
 // The one table of what the decode stage knows about each codec.
 #pragma once
 
+#include <cstdint>  // before libavcodec: its headers want UINT64_C
+
 extern "C" {
 #include <libavcodec/codec_id.h>
 }
