@@ -5,28 +5,16 @@
 
 #include "elements/gstcudaerror.h"
 
-#ifdef HAVE_CUDADEMUX
 GST_ELEMENT_REGISTER_DECLARE(cudademux)
-#endif
-#ifdef HAVE_CUDAPACKETDEC
 GST_ELEMENT_REGISTER_DECLARE(cudapacketdec)
-#endif
-#ifdef HAVE_CUDACOLORCONVERT
 GST_ELEMENT_REGISTER_DECLARE(cudacolorconvert)
-#endif
 
-static gboolean plugin_init([[maybe_unused]] GstPlugin* plugin) {
+static gboolean plugin_init(GstPlugin* plugin) {
   gst_cuda_install_log_sink();
   gboolean any = FALSE;
-#ifdef HAVE_CUDADEMUX
   any |= GST_ELEMENT_REGISTER(cudademux, plugin);
-#endif
-#ifdef HAVE_CUDAPACKETDEC
   any |= GST_ELEMENT_REGISTER(cudapacketdec, plugin);
-#endif
-#ifdef HAVE_CUDACOLORCONVERT
   any |= GST_ELEMENT_REGISTER(cudacolorconvert, plugin);
-#endif
   return any;
 }
 
