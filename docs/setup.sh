@@ -33,10 +33,12 @@ install_packages() {
     fi
     as_root=sudo
   fi
-  $as_root apt-get update -qq > /dev/null || return 1
   # shellcheck disable=SC2086 # a list of words
-  DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y -qq --no-install-recommends $missing \
-    > /dev/null || return 1
+  $as_root apt-get update -qq > /dev/null &&
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      $missing > /dev/null && return 0
+  say "The packages could not be installed (see above). Please install them, then run this again:$missing"
+  return 1
 }
 
 # fetch_cuda FOLDER: NVIDIA's compiler and headers (about 250 MB) from the Python package registry.
