@@ -4,7 +4,8 @@
 #
 #   sh tests/run.sh          the tests
 #   sh tests/run.sh full     and what continuous integration checks: format, layers, headers alone,
-#                            applications against an installed copy, a clang build with lock analysis, ASan+UBSan, TSan on the core
+#                            applications against an installed copy, a clang build with lock
+#                            analysis, ASan+UBSan, TSan on the core
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"
@@ -21,13 +22,15 @@ run_tests() {
   name=$1
   dir=$2
   shift 2
-  rm -f "$dir"/meson-logs/*.junit.xml
+  # Reports of an earlier run, each program's own among them, would speak for one that dies.
+  rm -f "$dir"/*.xml "$dir"/meson-logs/*.junit.xml
   say "== tests: $name"
   well=true
   meson test -C "$dir" --no-rebuild --print-errorlogs "$@" > "$dir/test-output.log" 2>&1 || well=false
   counts=$(python3 tests/count_results.py "$dir"/meson-logs/*.junit.xml) || well=false
   case $counts in
-    *" 0 "*) [ $well = true ] || counts="0 1 0" ;;  # what failed could not say so
+    # What failed could not say so.
+    *" 0 "*) [ $well = true ] || counts="${counts%% *} 1 ${counts##* }" ;;
   esac
   echo "${counts:=0 1 0}" >> "$results"
   say "$name: $counts (passed, failed, skipped)"
