@@ -24,7 +24,6 @@ install_packages() {
     esac
   done
   [ -n "$missing" ] || return 0
-  say "installing:$missing"
   as_root=""
   if [ "$(id -u)" -ne 0 ]; then
     if ! command -v sudo > /dev/null 2>&1; then
@@ -33,6 +32,7 @@ install_packages() {
     fi
     as_root=sudo
   fi
+  say "installing:$missing"
   # shellcheck disable=SC2086 # a list of words
   $as_root apt-get update -qq > /dev/null &&
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
@@ -47,7 +47,7 @@ fetch_cuda() {
   install_packages python3 python3-pip || return 1
   say "fetching NVIDIA's CUDA compiler (once, into $1)"
   wheels=$(mktemp -d) || return 1
-  python3 -m pip download -q --no-deps --only-binary=:all: -d "$wheels" 'nvidia-cuda-nvcc==13.0.*' \
+  python3 -m pip download -qq --no-deps --only-binary=:all: -d "$wheels" 'nvidia-cuda-nvcc==13.0.*' \
     'nvidia-cuda-crt==13.0.*' 'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' &&
     for wheel in "$wheels"/*.whl; do
       python3 -m zipfile -e "$wheel" "$wheels/unpacked" || return 1
