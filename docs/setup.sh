@@ -4,7 +4,8 @@
 # missing.
 
 # What building and running needs, and what only the full test run needs on top.
-BUILD_PACKAGES="g++ meson ninja-build pkg-config ffmpeg
+# (dpkg-dev: Meson asks it for the folder of libraries.)
+BUILD_PACKAGES="g++ dpkg-dev meson ninja-build pkg-config ffmpeg
   libgstreamer1.0-dev libgstreamer-plugins-base1.0-dev libgstreamer-plugins-bad1.0-dev
   gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
   libavformat-dev libavcodec-dev libavutil-dev libffmpeg-nvenc-dev
