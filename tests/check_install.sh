@@ -67,6 +67,7 @@ END
 
 export PKG_CONFIG_PATH="$libdir/pkgconfig"
 cuda=$(sh "$here/src/convert/find_cuda.sh")
+[ -n "$cuda" ] || fail "no <cuda.h>: set CUDA_HOME to the folder that the build was given"
 for program in two_streams application; do
   # CUDA's types are an application's own business; so is finding <cuda.h>.
   case $program in
