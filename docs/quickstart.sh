@@ -43,7 +43,7 @@ in_shell() {
 # launch WORDS…: gst-launch-1.0, ended when it stays after an error: on one that comes early, version
 # 1.22 sometimes waits for ever, whatever the elements.
 launch() {
-  gst-launch-1.0 -q "$@" 2> "$errors" &
+  LC_ALL=C gst-launch-1.0 -q "$@" 2> "$errors" &
   while kill -0 $! 2> /dev/null; do
     if grep -q '^ERROR' "$errors"; then
       sleep 1
