@@ -10,7 +10,8 @@ BUILD_PACKAGES="g++ dpkg-dev meson ninja-build pkg-config ffmpeg
   gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-plugins-bad
   libavformat-dev libavcodec-dev libavutil-dev libffmpeg-nvenc-dev
   libgtest-dev libgmock-dev"
-CHECK_PACKAGES="clang clang-format python3"
+# (libc6-dbg: without names in ld.so's frames, tests/lsan.supp fits nothing.)
+CHECK_PACKAGES="clang clang-format libc6-dbg python3"
 
 say() { printf '%s\n' "$*" >&2; }
 

@@ -58,7 +58,7 @@ step() {
 check_format() {
   # Not by git: where it has no list to give, nothing would be checked and all be well.
   find src gst tests docs -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' |
-    xargs clang-format --dry-run -Werror
+    tr '\n' '\0' | xargs -0 clang-format --dry-run -Werror
 }
 
 if [ "$mode" = full ]; then
