@@ -59,6 +59,14 @@ Result<FrameLayout> gst_cuda_device_layout(const GstVideoInfo& info) {
                                                GST_VIDEO_INFO_HEIGHT(&info));
 }
 
+static std::string name_of(GstVideoColorMatrix matrix) {
+  auto* values = static_cast<GEnumClass*>(g_type_class_ref(GST_TYPE_VIDEO_COLOR_MATRIX));
+  const GEnumValue* value = g_enum_get_value(values, matrix);
+  std::string name = value ? value->value_nick : std::to_string(static_cast<int>(matrix));
+  g_type_class_unref(values);
+  return name;
+}
+
 static Result<ColorMatrix> matrix_of(GstVideoColorMatrix matrix) {
   switch (matrix) {
     case GST_VIDEO_COLOR_MATRIX_BT601:
@@ -69,9 +77,8 @@ static Result<ColorMatrix> matrix_of(GstVideoColorMatrix matrix) {
     case GST_VIDEO_COLOR_MATRIX_BT2020:
       return ColorMatrix::bt2020_ncl;
     default:
-      return Status(StatusCode::not_supported, "colour matrix " +
-                                                   std::to_string(static_cast<int>(matrix)) +
-                                                   " (GstVideoColorMatrix) is not supported");
+      return Status(StatusCode::not_supported,
+                    "colour matrix " + name_of(matrix) + " is not supported");
   }
 }
 

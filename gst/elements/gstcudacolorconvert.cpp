@@ -28,8 +28,6 @@
 
 #include <gst/video/video.h>
 
-#include <cstring>
-
 #include "convert/color_converter.h"
 #include "cuda/driver.h"
 #include "cuda/event.h"
@@ -37,6 +35,7 @@
 #include "elements/gstcudacolorconvertcaps.h"
 #include "elements/gstcudaerror.h"
 #include "elements/gstcudastage.h"
+#include "elements/gstcudaupload.h"
 #include "memory/frame_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_cuda_color_convert_debug);
@@ -56,6 +55,7 @@ using cudaframe::memory::FrameLayout;
 using cudaframe::memory::FramePtr;
 using cudaframe::memory::FrameView;
 using cudaframe::memory::MemoryKind;
+using cudaframe::memory::MemoryPolicy;
 
 namespace {
 
@@ -98,7 +98,17 @@ struct State {
   Side output;
   ConvertOptions options;
   const ColorConverter* converter = nullptr;  ///< Null: the formats are equal.
+  GstCaps* refused = nullptr;                 ///< Input caps for which an error was posted last.
+
+  // From start to stop: pictures on their way between system and device memory. One each is enough
+  // on the device, where the next one's copy is queued behind the last one's use.
+  std::shared_ptr<MemoryPolicy> upload_pinned;
+  std::shared_ptr<MemoryPolicy> upload_device;
+  std::shared_ptr<MemoryPolicy> download_device;
 };
+
+// So many uploads may be queued before the host waits for the first of them.
+constexpr std::size_t kUploadsUnderWay = 4;
 
 GType chroma_mode_get_type() {
   static const GEnumValue values[] = {
@@ -143,10 +153,15 @@ static GstCaps* color_convert_transform_caps(GstBaseTransform*, GstPadDirection 
   return filtered;
 }
 
-/// ANY, or nobody there, is no wish.
-static bool downstream_has_no_wish(GstBaseTransform* transform) {
+/// ANY, any memory, or nobody there, is no wish.
+static bool downstream_has_no_wish(GstBaseTransform* transform, const GstCaps* input) {
   GstCaps* peer = gst_pad_peer_query_caps(GST_BASE_TRANSFORM_SRC_PAD(transform), nullptr);
-  const bool any = gst_caps_is_any(peer);
+  bool any = gst_caps_is_any(peer);
+  for (guint i = 0; !any && i < gst_caps_get_size(peer); ++i) {
+    any =
+        gst_caps_features_is_any(gst_caps_get_features(peer, i)) &&
+        gst_structure_is_subset(gst_caps_get_structure(input, 0), gst_caps_get_structure(peer, i));
+  }
   gst_caps_unref(peer);
   return any;
 }
@@ -156,7 +171,7 @@ static GstCaps* color_convert_fixate_caps(GstBaseTransform* transform, GstPadDir
   GstCaps* fixed;
   if (direction == GST_PAD_SRC) {
     fixed = gst_caps_fixate(gst_caps_copy(othercaps));
-  } else if (downstream_has_no_wish(transform)) {
+  } else if (downstream_has_no_wish(transform, caps)) {
     fixed = gst_caps_ref(caps);
   } else {
     fixed = gst_cuda_color_convert_fixate_output(caps, othercaps);
@@ -203,9 +218,15 @@ static Status configure(GstBaseTransform* transform, const GstCaps* in_caps,
 
 static gboolean color_convert_set_caps(GstBaseTransform* transform, GstCaps* in_caps,
                                        GstCaps* out_caps) {
+  State& state = state_of(transform);
   const Status status = configure(transform, in_caps, out_caps);
+  // The base class tries again at the next event and at the next buffer; one error is enough.
+  const bool is_known = state.refused && gst_caps_is_equal(state.refused, in_caps);
+  gst_caps_replace(&state.refused, status.ok() ? nullptr : in_caps);
   if (status.ok()) return TRUE;
-  gst_cuda_post_error(GST_ELEMENT(transform), status, "setting up the conversion");
+  if (!is_known) {
+    gst_cuda_post_error(GST_ELEMENT(transform), status, "setting up the conversion");
+  }
   return FALSE;
 }
 
@@ -297,33 +318,6 @@ static Status convert_frame(State& state, const Frame& to, const Frame& from) {
   return mark_read(state, from);
 }
 
-/// A picture in anybody's system memory, in pinned memory.
-static Result<FramePtr> copy_to_pinned(State& state, GstBuffer* buffer) {
-  GstVideoFrame mapped;
-  if (!gst_video_frame_map(&mapped, &state.input.info, buffer, GST_MAP_READ)) {
-    return Status(StatusCode::bad_data, "an input buffer holds no such picture");
-  }
-  const FrameLayout& layout = state.input.host_layout;
-  Result<FramePtr> pinned = state.stage.allocate_host(layout);
-  // The CPU writes it now: not while a copy from its earlier life is under way.
-  Status status = pinned.ok() ? (*pinned)->fence().synchronize() : pinned.status();
-  if (status.ok()) {
-    for (int plane = 0; plane < layout.plane_count; ++plane) {
-      const auto* from = static_cast<const std::byte*>(GST_VIDEO_FRAME_PLANE_DATA(&mapped, plane));
-      const auto& to = layout.planes[static_cast<std::size_t>(plane)];
-      for (std::size_t row = 0; row < to.rows; ++row) {
-        memcpy(
-            (*pinned)->host_address(plane) + row * to.pitch,
-            from + static_cast<std::ptrdiff_t>(row) * GST_VIDEO_FRAME_PLANE_STRIDE(&mapped, plane),
-            to.row_bytes);
-      }
-    }
-  }
-  gst_video_frame_unmap(&mapped);
-  if (!status.ok()) return status;
-  return pinned;
-}
-
 static Status check_input(State& state, const Frame& frame) {
   if (&frame.context() != &state.stage.context()) {
     return Status(StatusCode::invalid_argument,
@@ -354,12 +348,15 @@ static Result<const Frame*> input_on_device(State& state, GstBuffer* buffer, Fra
   }
   FramePtr pinned;
   if (!frame || !check_input(state, *frame).ok()) {
-    Result<FramePtr> copied = copy_to_pinned(state, buffer);
+    Result<FramePtr> copied =
+        gst_cuda_copy_to_pinned(buffer, state.input.info, state.input.host_layout,
+                                *state.upload_pinned, state.stage.stream());
     if (!copied) return copied.status();
     pinned = std::move(*copied);
     frame = pinned.get();
   }
-  Result<FramePtr> device = state.stage.allocate_device(state.input.device_layout);
+  Result<FramePtr> device =
+      state.upload_device->allocate(state.input.device_layout, state.stage.stream());
   if (!device) return device.status();
   CUDAFRAME_TRY(copy_frame(state, **device, *frame));
   *uploaded = std::move(*device);
@@ -372,7 +369,8 @@ static Status process(State& state, GstBuffer* input, const Frame& output) {
   if (!source) return source.status();
   if (!state.converter) return copy_frame(state, output, **source);
   if (output.kind() == MemoryKind::device) return convert_frame(state, output, **source);
-  Result<FramePtr> converted = state.stage.allocate_device(state.output.device_layout);
+  Result<FramePtr> converted =
+      state.download_device->allocate(state.output.device_layout, state.stage.stream());
   if (!converted) return converted.status();
   CUDAFRAME_TRY(convert_frame(state, **converted, **source));
   return copy_frame(state, output, **converted);
@@ -386,6 +384,24 @@ static GstFlowReturn color_convert_transform(GstBaseTransform* transform, GstBuf
 }
 
 // ---- Events, queries, states
+
+static gboolean color_convert_start(GstBaseTransform* transform) {
+  State& state = state_of(transform);
+  state.upload_pinned = state.stage.make_pool(MemoryKind::pinned_host, kUploadsUnderWay);
+  state.upload_device = state.stage.make_pool(MemoryKind::device, 1);
+  state.download_device = state.stage.make_pool(MemoryKind::device, 1);
+  return TRUE;
+}
+
+static gboolean color_convert_stop(GstBaseTransform* transform) {
+  State& state = state_of(transform);
+  for (auto* pool : {&state.upload_pinned, &state.upload_device, &state.download_device}) {
+    (*pool)->shut_down();
+    pool->reset();
+  }
+  gst_clear_caps(&state.refused);
+  return TRUE;
+}
 
 static gboolean color_convert_sink_event(GstBaseTransform* transform, GstEvent* event) {
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_START) state_of(transform).stage.set_flushing(true);
@@ -481,6 +497,8 @@ static void gst_cuda_color_convert_class_init(GstCudaColorConvertClass* klass) {
   GstBaseTransformClass* transform_class = GST_BASE_TRANSFORM_CLASS(klass);
   transform_class->passthrough_on_same_caps = TRUE;
   transform_class->transform_ip_on_passthrough = FALSE;
+  transform_class->start = color_convert_start;
+  transform_class->stop = color_convert_stop;
   transform_class->transform_caps = color_convert_transform_caps;
   transform_class->fixate_caps = color_convert_fixate_caps;
   transform_class->set_caps = color_convert_set_caps;

@@ -197,6 +197,7 @@ void GstCudaStage::stop() {
     device_allocator = std::exchange(device_allocator_, nullptr);
     host_allocator = std::exchange(host_allocator_, nullptr);
     device_in_use_ = -1;
+    stopping_ = false;
   }
   gst_clear_object(&device_allocator);
   gst_clear_object(&host_allocator);
@@ -216,7 +217,7 @@ GstStateChangeReturn GstCudaStage::change_state(GstElementClass* parent, GstStat
     status = start();
     doing = "opening the device";
   } else if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) {
-    set_flushing(true);
+    wake_for_stop();
   }
   if (!status.ok()) {
     gst_cuda_post_error(element_, status, doing);
@@ -244,8 +245,17 @@ void GstCudaStage::adopt_allocation(GstQuery* query) {
 
 void GstCudaStage::set_flushing(bool flushing) {
   MutexLock lock(mutex_);
+  flushing |= stopping_;
   if (device_allocator_) gst_cuda_frame_allocator_set_flushing(device_allocator_, flushing);
   if (host_allocator_) gst_cuda_frame_allocator_set_flushing(host_allocator_, flushing);
+}
+
+void GstCudaStage::wake_for_stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  set_flushing(true);
 }
 
 void GstCudaStage::raise_max_frames(guint minimum) {
@@ -280,6 +290,10 @@ Result<FramePtr> GstCudaStage::allocate_device(const FrameLayout& layout, bool b
 
 Result<FramePtr> GstCudaStage::allocate_host(const FrameLayout& layout) {
   return host_policy_->allocate(layout, stream_);
+}
+
+std::shared_ptr<MemoryPolicy> GstCudaStage::make_pool(MemoryKind kind, std::size_t frames) const {
+  return MemoryPolicy::create(ReusePolicy::bounded_pool, *context_, kind, {.max_frames = frames});
 }
 
 GstBuffer* GstCudaStage::wrap(FramePtr frame) {

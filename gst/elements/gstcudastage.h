@@ -42,7 +42,8 @@ class GstCudaStage {
   /// class's own pool stays idle.
   void adopt_allocation(GstQuery* query);
 
-  /// Wakes every allocation that waits for a frame, and refuses new ones while set.
+  /// Wakes every allocation that waits for a frame, and refuses new ones while set. A flush that
+  /// ends while the element is being stopped lets nothing wait again.
   void set_flushing(bool flushing);
   /// The bound becomes at least this, whatever the user asked for.
   void raise_max_frames(guint minimum);
@@ -59,6 +60,9 @@ class GstCudaStage {
       const cudaframe::memory::FrameLayout& layout, bool bounded = true);
   cudaframe::Result<cudaframe::memory::FramePtr> allocate_host(
       const cudaframe::memory::FrameLayout& layout);
+  /// A pool for an element's own intermediate pictures, `frames` of them; not in the statistics.
+  std::shared_ptr<cudaframe::memory::MemoryPolicy> make_pool(cudaframe::memory::MemoryKind kind,
+                                                             std::size_t frames) const;
   /// (transfer full): a buffer around a frame of either allocator.
   GstBuffer* wrap(cudaframe::memory::FramePtr frame);
 
@@ -71,6 +75,7 @@ class GstCudaStage {
     guint64 max_bytes = 0;
   };
 
+  void wake_for_stop();
   void post_stall() const;
   GstStructure* make_stats();
 
@@ -78,6 +83,7 @@ class GstCudaStage {
   cudaframe::Mutex mutex_;
   Settings settings_ GUARDED_BY(mutex_);
   gint device_in_use_ GUARDED_BY(mutex_) = -1;
+  bool stopping_ GUARDED_BY(mutex_) = false;  ///< From the wake-up to the end of stop().
   GstCudaFrameAllocator* device_allocator_ GUARDED_BY(mutex_) = nullptr;
   GstCudaFrameAllocator* host_allocator_ GUARDED_BY(mutex_) = nullptr;
   cudaframe::memory::PolicyStats last_stats_
