@@ -30,6 +30,14 @@ GstCaps* gst_cuda_caps_with_memory(const GstCaps* caps, bool cuda_frame) {
   return copy;
 }
 
+bool gst_cuda_video_info_from_caps(GstVideoInfo* info, const GstCaps* caps) {
+  if (!gst_video_info_from_caps(info, caps)) return false;
+  // Without colorimetry, gst_video_info_from_caps() puts its defaults over the caps' siting too.
+  const char* site = gst_structure_get_string(gst_caps_get_structure(caps, 0), "chroma-site");
+  if (site) GST_VIDEO_INFO_CHROMA_SITE(info) = gst_video_chroma_site_from_string(site);
+  return true;
+}
+
 Result<PixelFormat> gst_cuda_format_of(const GstVideoInfo& info) {
   PixelFormat format;
   if (gst_cuda_frame_format_from_video(GST_VIDEO_INFO_FORMAT(&info), &format)) return format;

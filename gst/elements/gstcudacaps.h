@@ -14,6 +14,9 @@ bool gst_cuda_caps_has_frame_feature(const GstCaps* caps);
 /// (transfer full): `caps` with memory:CUDAFrame (true) or system memory (false) as only feature.
 GstCaps* gst_cuda_caps_with_memory(const GstCaps* caps, bool cuda_frame);
 
+/// gst_video_info_from_caps(), but a chroma-site without colorimetry counts too.
+bool gst_cuda_video_info_from_caps(GstVideoInfo* info, const GstCaps* caps);
+
 /// The core's format; not_supported names the one that it doesn't have.
 cudaframe::Result<cudaframe::PixelFormat> gst_cuda_format_of(const GstVideoInfo& info);
 

@@ -182,7 +182,7 @@ static GstCaps* color_convert_fixate_caps(GstBaseTransform* transform, GstPadDir
 }
 
 static Status set_side(const GstCaps* caps, Side* side) {
-  if (!gst_video_info_from_caps(&side->info, caps)) {
+  if (!gst_cuda_video_info_from_caps(&side->info, caps)) {
     return Status(StatusCode::not_supported, "these caps describe no raw video");
   }
   side->in_cuda = gst_cuda_caps_has_frame_feature(caps);
@@ -195,6 +195,18 @@ static Status set_side(const GstCaps* caps, Side* side) {
   return {};
 }
 
+/// RGB made from YCbCr has the full range; RGB made from RGB has the same as before.
+static Status check_output_range(const GstVideoInfo& input, const GstVideoInfo& output) {
+  const auto is_limited = [](const GstVideoInfo& info) {
+    return GST_VIDEO_INFO_COLORIMETRY(&info).range == GST_VIDEO_COLOR_RANGE_16_235;
+  };
+  const bool made_limited = GST_VIDEO_INFO_IS_YUV(&input) ? false : is_limited(input);
+  if (made_limited == is_limited(output)) return {};
+  return Status(StatusCode::not_supported,
+                std::string("RGB of ") + (made_limited ? "full" : "limited") +
+                    " range is asked for, which is not made of this input");
+}
+
 static Status configure(GstBaseTransform* transform, const GstCaps* in_caps,
                         const GstCaps* out_caps) {
   State& state = state_of(transform);
@@ -202,6 +214,7 @@ static Status configure(GstBaseTransform* transform, const GstCaps* in_caps,
   CUDAFRAME_TRY(set_side(in_caps, &state.input));
   CUDAFRAME_TRY(set_side(out_caps, &state.output));
   if (state.input.device_layout.format == state.output.device_layout.format) return {};
+  CUDAFRAME_TRY(check_output_range(state.input.info, state.output.info));
   if (GST_VIDEO_INFO_IS_YUV(&state.input.info)) {
     Result<ColorDescription> color = gst_cuda_color_of(state.input.info);
     if (!color) return color.status();

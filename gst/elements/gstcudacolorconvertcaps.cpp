@@ -23,7 +23,7 @@ bool allows_format(const GstStructure* structure, const char* format) {
   g_value_init(&one, G_TYPE_STRING);
   g_value_set_static_string(&one, format);
   const GValue* formats = gst_structure_get_value(structure, "format");
-  const bool allows = !formats || gst_value_can_intersect(formats, &one);
+  const bool allows = !formats || gst_value_intersect(nullptr, formats, &one);
   g_value_unset(&one);
   return allows;
 }
@@ -77,23 +77,30 @@ guint best_structure(const GstCaps* candidates, const char* input_format) {
   return best;
 }
 
+/// Where downstream leaves a choice, `text` is taken if it is among them.
+void set_or_pick(GstStructure* structure, const char* field, const char* text) {
+  if (gst_structure_has_field(structure, field)) {
+    gst_structure_fixate_field_string(structure, field, text);
+  } else {
+    gst_structure_set(structure, field, G_TYPE_STRING, text, nullptr);
+  }
+}
+
 /// RGB made from YCbCr keeps primaries and transfer function; only the matrix is undone, and the
 /// range is full.
 void describe_colors(const GstCaps* input, GstStructure* output) {
   GstVideoInfo info;
-  if (gst_structure_has_field(output, "colorimetry") || !gst_video_info_from_caps(&info, input)) {
-    return;
-  }
+  if (!gst_video_info_from_caps(&info, input)) return;
   if (!GST_VIDEO_INFO_IS_YUV(&info)) {
     const char* same = gst_structure_get_string(gst_caps_get_structure(input, 0), "colorimetry");
-    if (same) gst_structure_set(output, "colorimetry", G_TYPE_STRING, same, nullptr);
+    if (same) set_or_pick(output, "colorimetry", same);
     return;
   }
   GstVideoColorimetry colorimetry = GST_VIDEO_INFO_COLORIMETRY(&info);
   colorimetry.matrix = GST_VIDEO_COLOR_MATRIX_RGB;
   colorimetry.range = GST_VIDEO_COLOR_RANGE_0_255;
   gchar* text = gst_video_colorimetry_to_string(&colorimetry);
-  gst_structure_set(output, "colorimetry", G_TYPE_STRING, text, nullptr);
+  set_or_pick(output, "colorimetry", text);
   g_free(text);
 }
 

@@ -154,25 +154,44 @@ static bool peer_takes_cuda_memory(GstPad* pad) {
   return takes;
 }
 
-/// What upstream's caps leave open comes from the bitstream. Code 0 of the matrix is RGB, which
-/// 4:2:0 can't be.
-static void fill_colorimetry(GstVideoColorimetry* color, const GstVideoColorimetry& upstream,
+/// What upstream's caps leave open comes from the bitstream, and then from GStreamer's defaults for
+/// the size. Code 0 of the matrix is RGB, which 4:2:0 can't be.
+static void fill_colorimetry(GstVideoInfo* info, const GstVideoColorimetry& upstream,
                              const SequenceInfo& sequence) {
   constexpr int kRgb = 0;
-  constexpr int kNotTold = 2;
-  if (upstream.matrix == GST_VIDEO_COLOR_MATRIX_UNKNOWN && sequence.matrix != kNotTold &&
-      sequence.matrix != kRgb) {
-    color->matrix = gst_video_color_matrix_from_iso(static_cast<guint>(sequence.matrix));
+  GstVideoInfo defaults;
+  gst_video_info_set_format(&defaults, GST_VIDEO_INFO_FORMAT(info),
+                            static_cast<guint>(GST_VIDEO_INFO_WIDTH(info)),
+                            static_cast<guint>(GST_VIDEO_INFO_HEIGHT(info)));
+  GstVideoColorimetry color = upstream;
+  if (color.matrix == GST_VIDEO_COLOR_MATRIX_UNKNOWN && sequence.matrix != kRgb) {
+    color.matrix = gst_video_color_matrix_from_iso(static_cast<guint>(sequence.matrix));
   }
-  if (upstream.transfer == GST_VIDEO_TRANSFER_UNKNOWN && sequence.transfer != kNotTold) {
-    color->transfer = gst_video_transfer_function_from_iso(static_cast<guint>(sequence.transfer));
+  if (color.matrix == GST_VIDEO_COLOR_MATRIX_UNKNOWN) {
+    color.matrix = GST_VIDEO_INFO_COLORIMETRY(&defaults).matrix;
   }
-  if (upstream.primaries == GST_VIDEO_COLOR_PRIMARIES_UNKNOWN && sequence.primaries != kNotTold) {
-    color->primaries = gst_video_color_primaries_from_iso(static_cast<guint>(sequence.primaries));
+  if (color.transfer == GST_VIDEO_TRANSFER_UNKNOWN) {
+    color.transfer = gst_video_transfer_function_from_iso(static_cast<guint>(sequence.transfer));
   }
-  if (upstream.range == GST_VIDEO_COLOR_RANGE_UNKNOWN) {
-    color->range = sequence.full_range ? GST_VIDEO_COLOR_RANGE_0_255 : GST_VIDEO_COLOR_RANGE_16_235;
+  if (color.transfer == GST_VIDEO_TRANSFER_UNKNOWN) {
+    color.transfer = GST_VIDEO_INFO_COLORIMETRY(&defaults).transfer;
   }
+  if (color.primaries == GST_VIDEO_COLOR_PRIMARIES_UNKNOWN) {
+    color.primaries = gst_video_color_primaries_from_iso(static_cast<guint>(sequence.primaries));
+  }
+  if (color.primaries == GST_VIDEO_COLOR_PRIMARIES_UNKNOWN) {
+    color.primaries = GST_VIDEO_INFO_COLORIMETRY(&defaults).primaries;
+  }
+  if (color.range == GST_VIDEO_COLOR_RANGE_UNKNOWN) {
+    color.range = sequence.full_range ? GST_VIDEO_COLOR_RANGE_0_255 : GST_VIDEO_COLOR_RANGE_16_235;
+  }
+  GST_VIDEO_INFO_COLORIMETRY(info) = color;
+}
+
+/// Left where nothing is said (ITU-T H.264, E.2.1: chroma_sample_loc_type is inferred to be 0).
+static GstVideoChromaSite chroma_site_of(const GstStructure* upstream) {
+  const char* site = gst_structure_get_string(upstream, "chroma-site");
+  return site ? gst_video_chroma_site_from_string(site) : GST_VIDEO_CHROMA_SITE_MPEG2;
 }
 
 static void fill_output_info(GstVideoInfo* info, const GstVideoCodecState& input,
@@ -187,8 +206,8 @@ static void fill_output_info(GstVideoInfo* info, const GstVideoCodecState& input
     GST_VIDEO_INFO_FPS_N(info) = sequence.frame_rate.num;
     GST_VIDEO_INFO_FPS_D(info) = sequence.frame_rate.den;
   }
-  fill_colorimetry(&GST_VIDEO_INFO_COLORIMETRY(info), GST_VIDEO_INFO_COLORIMETRY(&input.info),
-                   sequence);
+  fill_colorimetry(info, GST_VIDEO_INFO_COLORIMETRY(&input.info), sequence);
+  GST_VIDEO_INFO_CHROMA_SITE(info) = chroma_site_of(upstream);
 }
 
 Status DecoderState::negotiate() {

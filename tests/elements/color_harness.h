@@ -69,6 +69,9 @@ inline GstVideoInfo info_of(const char* caps_text) {
   GstVideoInfo info;
   GstCaps* caps = gst_caps_from_string(caps_text);
   EXPECT_TRUE(gst_video_info_from_caps(&info, caps)) << caps_text;
+  // Without colorimetry, GStreamer's defaults for the size take the siting's place as well.
+  const char* site = gst_structure_get_string(gst_caps_get_structure(caps, 0), "chroma-site");
+  if (site) GST_VIDEO_INFO_CHROMA_SITE(&info) = gst_video_chroma_site_from_string(site);
   gst_caps_unref(caps);
   return info;
 }
@@ -231,6 +234,19 @@ class ColorHarness {
   /// A CUDA frame as the input caps say, written by nobody yet, for app_stream().
   GstBuffer* allocate() {
     return gst_cuda_frame_allocator_alloc(allocator_, &input_info_, streams_[0]);
+  }
+  /// One with black, or green, in it.
+  GstBuffer* allocate_zeroed() {
+    GstBuffer* buffer = allocate();
+    GstVideoFrame frame;
+    EXPECT_TRUE(gst_video_frame_map(&frame, &input_info_, buffer, GST_MAP_WRITE));
+    for (guint plane = 0; plane < GST_VIDEO_FRAME_N_PLANES(&frame); ++plane) {
+      for (std::size_t row = 0; row < plane_rows(frame, plane); ++row) {
+        std::fill_n(plane_row(frame, plane, row), plane_row_bytes(frame, plane), guint8{0});
+      }
+    }
+    gst_video_frame_unmap(&frame);
+    return buffer;
   }
   /// In the memory that the input caps name.
   GstBuffer* input(const Picture& picture) {

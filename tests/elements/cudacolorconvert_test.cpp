@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // cudacolorconvert on the simulated device, in a harness where each picture, each stream and each
 // reference is in the test's hand: order, reuse, allocation, states, refusals. What the pixels are:
-// colour_cases_test.cpp.
+// cudacolorconvert_colors_test.cpp.
 
 #include <gst/app/gstappsink.h>
 #include <gst/app/gstappsrc.h>
@@ -690,7 +690,8 @@ TEST_F(CudaColorConvertTest, AMatrixThatIsNotHandledIsOneErrorThatNamesIt) {
     gst_message_parse_error(message, &error, nullptr);
     if (g_str_equal(GST_OBJECT_NAME(message->src), "convert")) {
       ++from_converter;
-      EXPECT_NE(std::string(error->message).find("matrix smpte240m"), std::string::npos) << error->message;
+      EXPECT_NE(std::string(error->message).find("matrix smpte240m"), std::string::npos)
+          << error->message;
     } else {
       ended = true;  // the source's own, which comes last
     }
