@@ -81,7 +81,6 @@ struct State {
 
   GRecMutex seek_lock;  ///< One seek or flush at a time.
   GRecMutex task_lock;  ///< Held by `task` while it works.
-  GstTask* task = nullptr;
 
   // Under the streaming lock. `source` lives from activation to deactivation of the sink pad and is
   // replaced only while nothing streams.
@@ -94,6 +93,8 @@ struct State {
   int damage = 0;
 
   Mutex mutex;
+  /// When pushing. Taken out before it is stopped: one that pauses itself then would never end.
+  GstTask* task GUARDED_BY(mutex) = nullptr;
   bool stopping GUARDED_BY(mutex) = false;
   bool is_open GUARDED_BY(mutex) = false;  ///< The pads are there.
   /// In stream time: segment.start is the same as segment.time. Pads and events add `lead`.
@@ -146,18 +147,38 @@ static void gst_cuda_demux_send_eos(GstCudaDemux* self) {
   state.pads.send(event);
 }
 
+/// Starts or pauses the task, if it isn't being stopped.
+static bool gst_cuda_demux_steer_task(State& state, gboolean (*change)(GstTask*)) {
+  MutexLock lock(state.mutex);
+  return state.task && change(state.task);
+}
+
+/// Nobody takes any of the streams: says which there are, which the user may not have expected.
+static void gst_cuda_demux_post_not_linked(GstCudaDemux* self) {
+  g_autofree gchar* streams = self->state->pads.describe();
+  GST_ELEMENT_ERROR_WITH_DETAILS(self, STREAM, FAILED,
+                                 ("No element takes any of the file's streams: %s.", streams),
+                                 ("streaming stopped, reason not-linked"),
+                                 ("flow-return", G_TYPE_INT, GST_FLOW_NOT_LINKED, nullptr));
+}
+
 /// Ends the task's turn for good, says why, and tells upstream.
 static void gst_cuda_demux_pause(GstCudaDemux* self, GstFlowReturn flow, bool is_reported) {
   State& state = *self->state;
   GST_DEBUG_OBJECT(self, "pausing: %s", gst_flow_get_name(flow));
-  if (state.task) {
-    gst_task_pause(state.task);
+  if (state.push_source) {
+    gst_cuda_demux_steer_task(state, gst_task_pause);
   } else {
     gst_pad_pause_task(self->sink_pad);
   }
   if (flow == GST_FLOW_FLUSHING) return;
   if (state.push_source) state.push_source->finish(flow);
-  if (flow != GST_FLOW_EOS && !is_reported) GST_ELEMENT_FLOW_ERROR(self, flow);
+  // GST_FLOW_ERROR means that whoever returned it has posted an error.
+  if (flow == GST_FLOW_NOT_LINKED) {
+    gst_cuda_demux_post_not_linked(self);
+  } else if (flow != GST_FLOW_EOS && flow != GST_FLOW_ERROR && !is_reported) {
+    GST_ELEMENT_FLOW_ERROR(self, flow);
+  }
   gst_cuda_demux_send_eos(self);
 }
 
@@ -221,7 +242,8 @@ static GstFlowReturn gst_cuda_demux_end(GstCudaDemux* self, const Status& status
     state.pads.set_discont();
     return GST_FLOW_OK;
   }
-  if (status.code() != StatusCode::end_of_stream) {
+  const bool is_over = status.code() == StatusCode::end_of_stream;
+  if (!is_over && (status.code() != StatusCode::bad_data || state.packets > 0)) {
     return gst_cuda_demux_fail(self, status, is_reported);
   }
   if (state.packets == 0) {
@@ -507,11 +529,11 @@ static gboolean gst_cuda_demux_sink_event(GstPad* pad, GstObject* parent, GstEve
     case GST_EVENT_FLUSH_START:
       state.source->set_interrupted(true);
       GstCudaDemuxPads::send_to_all(GST_ELEMENT(self), event);
-      gst_task_pause(state.task);
+      gst_cuda_demux_steer_task(state, gst_task_pause);
       return TRUE;
     case GST_EVENT_FLUSH_STOP:
       gst_cuda_demux_flush_stop(self, event);
-      gst_task_start(state.task);
+      gst_cuda_demux_steer_task(state, gst_task_start);
       return TRUE;
     case GST_EVENT_SEGMENT:
       gst_cuda_demux_take_segment(self, event);
@@ -544,13 +566,16 @@ static gboolean gst_cuda_demux_sink_activate(GstPad* pad, GstObject*) {
 static gboolean gst_cuda_demux_stop_reading(GstCudaDemux* self) {
   State& state = *self->state;
   if (state.source) state.source->set_interrupted(true);
-  if (state.task) {
-    gst_task_stop(state.task);
-    gst_task_join(state.task);
-    gst_clear_object(&state.task);
-    return TRUE;
+  GstTask* task;
+  {
+    MutexLock lock(state.mutex);
+    task = std::exchange(state.task, nullptr);
   }
-  return gst_pad_stop_task(self->sink_pad);
+  if (!task) return gst_pad_stop_task(self->sink_pad);
+  gst_task_stop(task);
+  gst_task_join(task);
+  gst_object_unref(task);
+  return TRUE;
 }
 
 static gboolean gst_cuda_demux_sink_activate_mode(GstPad* pad, GstObject* parent, GstPadMode mode,
@@ -568,9 +593,13 @@ static gboolean gst_cuda_demux_sink_activate_mode(GstPad* pad, GstObject* parent
   auto source = std::make_unique<GstCudaDemuxPushSource>();
   state.push_source = source.get();
   state.source = std::move(source);
-  state.task = gst_task_new(gst_cuda_demux_loop, self, nullptr);
-  gst_task_set_lock(state.task, &state.task_lock);
-  return gst_task_start(state.task);
+  GstTask* task = gst_task_new(gst_cuda_demux_loop, self, nullptr);
+  gst_task_set_lock(task, &state.task_lock);
+  {
+    MutexLock lock(state.mutex);
+    state.task = task;
+  }
+  return gst_cuda_demux_steer_task(state, gst_task_start);
 }
 
 static void gst_cuda_demux_reset(GstCudaDemux* self) {

@@ -90,6 +90,17 @@ void GstCudaDemuxPads::send_to_all(GstElement* element, GstEvent* event) {
   gst_event_unref(event);
 }
 
+gchar* GstCudaDemuxPads::describe() const {
+  GString* text = g_string_new(nullptr);
+  for (const Stream& stream : streams_) {
+    g_autoptr(GstCaps) caps = gst_stream_get_caps(stream.stream);
+    g_autofree gchar* codec = gst_pb_utils_get_codec_description(caps);
+    g_string_append_printf(text, "%s%s (%s)", text->len > 0 ? ", " : "",
+                           codec ? codec : stream.info.codec.c_str(), GST_PAD_NAME(stream.pad));
+  }
+  return g_string_free(text, FALSE);
+}
+
 bool GstCudaDemuxPads::expose(Demuxer& demuxer, GstPad* sink_pad, GstEvent* segment) {
   for (const StreamInfo& info : demuxer.streams()) {
     g_autoptr(GstCaps) caps = gst_cuda_demux_stream_caps(info);

@@ -41,6 +41,9 @@ class GstCudaDemuxPads {
   /// After a flush: no pad has ended, sparse pads are at `position`.
   void reset_flow(GstClockTime position);
 
+  /// (transfer full): each pad's name and what comes there, for people.
+  gchar* describe() const;
+
   /// (transfer full). Thread-safe.
   static void send_to_all(GstElement* element, GstEvent* event);
 
