@@ -676,5 +676,5 @@ static void gst_cuda_demux_class_init(GstCudaDemuxClass* klass) {
       element_class, "Demuxer for the CUDA frame elements", "Codec/Demuxer",
       "Takes MP4, Matroska, MPEG-TS and other containers apart with libavformat, without copying "
       "packets; pulls and seeks where upstream can, else takes what is pushed",
-      "The gst-cudaframe contributors");
+      "The gst-cudaframe developers");
 }

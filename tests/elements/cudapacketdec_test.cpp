@@ -96,7 +96,10 @@ class Pipeline {
   explicit Pipeline(const std::string& description) {
     GError* error = nullptr;
     element_ = gst_parse_launch(description.c_str(), &error);
-    EXPECT_EQ(error, nullptr) << (error ? error->message : "");
+    if (!element_) {
+      ADD_FAILURE() << error->message;
+      std::abort();
+    }
     g_clear_error(&error);
     bus_ = gst_element_get_bus(element_);
   }
@@ -169,8 +172,8 @@ class Pipeline {
 };
 
 std::string from_file(const std::string& decoder, const std::string& caps) {
-  return std::string("filesrc location=") + clip_path() + " ! qtdemux ! cudapacketdec name=dec " +
-         decoder + (caps.empty() ? "" : " ! " + caps) +
+  return std::string("filesrc location=\"") + clip_path() +
+         "\" ! qtdemux ! cudapacketdec name=dec " + decoder + (caps.empty() ? "" : " ! " + caps) +
          " ! appsink name=sink sync=false max-buffers=2";
 }
 
@@ -182,8 +185,8 @@ struct Times {
 
 // What the file itself says, in display order.
 std::vector<Times> times_of_file() {
-  Pipeline pipeline(std::string("filesrc location=") + clip_path() +
-                    " ! qtdemux ! appsink name=sink sync=false");
+  Pipeline pipeline(std::string("filesrc location=\"") + clip_path() +
+                    "\" ! qtdemux ! appsink name=sink sync=false");
   pipeline.set_state(GST_STATE_PLAYING);
   std::vector<Times> times;
   while (GstSample* sample = pipeline.pull()) {
@@ -425,8 +428,8 @@ class StreamFile {
 
 TEST(CudaPacketDecPipelineTest, TwoHundredStartsAndStopsLeaveNothingBehind) {
   const StreamFile file(make_clip({.frames = 30, .gop = 10, .repeat_headers = true}));
-  Pipeline pipeline(std::string("filesrc location=") + file.path() +
-                    " ! h264parse ! cudapacketdec ! " + kCudaCaps +
+  Pipeline pipeline(std::string("filesrc location=\"") + file.path() +
+                    "\" ! h264parse ! cudapacketdec ! " + kCudaCaps +
                     " ! appsink name=sink sync=false max-buffers=2");
   constexpr std::size_t kPoolThreads = 8;
   cudaframe_sim_live first{};

@@ -6,6 +6,7 @@
 #include <gst/gst.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,11 @@ class Pipeline {
   explicit Pipeline(const std::string& description, const char* location = nullptr) {
     GError* error = nullptr;
     pipeline_ = gst_parse_launch(description.c_str(), &error);
-    EXPECT_EQ(error, nullptr) << error->message;
+    if (!pipeline_) {
+      ADD_FAILURE() << error->message;
+      std::abort();
+    }
+    g_clear_error(&error);
     bus_ = gst_element_get_bus(pipeline_);
     if (!location) return;
     GstElement* source = element("source");
