@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 # What only hardware can show, on a machine with an NVIDIA GPU:
 #
-#   sh tests/gpu/run.sh [BUILD]      BUILD: a configured and compiled build, or what stage.sh made
+#   sh tests/gpu/run.sh [BUILD [REPEATS]]
 #
+# BUILD: a configured and compiled build, or what stage.sh made. REPEATS: of the comparison.
 # Last line: N passed, M failed, K skipped. Figures for docs/performance.md stand above it.
 set -u
 here=$(cd "$(dirname "$0")/../.." && pwd)
@@ -58,7 +59,7 @@ for program in "$build/tests/unit/convert_test" "$build/tests/pipeline/frame_equ
   [ -x "$program" ] && check "$(basename "$program")" "$program" --gtest_brief=1
 done
 if [ -f "$build/bench.mp4" ]; then
-  check "comparison" python3 "$here/tests/bench/compare_decoders.py" "$build" "$build/bench.mp4"
+  check "comparison" python3 "$here/tests/bench/compare_decoders.py" "$build" "$build/bench.mp4" "${2:-5}"
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
