@@ -240,5 +240,5 @@ CUDAFRAME_SIM_EXPORT CUresult cuCtxGetDevice(CUdevice* handle) {
 
 CUDAFRAME_SIM_EXPORT CUresult cuCtxSynchronize() {
   CUDAFRAME_SIM_CALL(context);
-  return device.wait_for_all(call.lock());
+  return device.synchronize(call.lock());
 }

@@ -32,11 +32,12 @@ CUresult free_memory(cudaframe::sim::Call& call, uintptr_t address, MemoryKind k
   uintptr_t base = 0;
   const Allocation* found = device.memory.find(address, 1, &base);
   if (!found || found->kind != kind || base != address) {
-    cudaframe::sim::report("%s: no live allocation begins at 0x%zx", call.name(),
-                           static_cast<size_t>(address));
+    cudaframe::sim::violation("%s: no live allocation begins at 0x%zx\n    called from %s",
+                              call.name(), static_cast<size_t>(address),
+                              cudaframe::sim::CallSite::capture().text().c_str());
     return CUDA_ERROR_INVALID_VALUE;
   }
-  device.wait_for_all(call.lock());
+  device.drain(call.lock());
   if (!device.memory.release(address, kind)) return CUDA_ERROR_INVALID_VALUE;
   return device.lost();
 }
@@ -147,6 +148,7 @@ void cudaframe_sim_internal_free(CUdeviceptr address) {
   auto& device = cudaframe::sim::Device::get();
   cudaframe::sim::Lock lock(device.mutex());
   device.memory.release(address, MemoryKind::decoder);
+  device.forget_order(address);
 }
 
 CUresult cudaframe_sim_internal_reserve(size_t bytes) {

@@ -77,8 +77,8 @@ CUDAFRAME_SIM_EXPORT CUresult cuModuleUnload(CUmodule module) {
   CUDAFRAME_SIM_CALL(release);
   const auto found = device.modules.find(module);
   if (found == device.modules.end()) {
-    cudaframe::sim::report("%s: %p is no module, or was unloaded", call.name(),
-                           static_cast<void*>(module));
+    cudaframe::sim::violation("%s: %p is no module, or was unloaded", call.name(),
+                              static_cast<void*>(module));
     return CUDA_ERROR_INVALID_HANDLE;
   }
   for (const auto& [name, function] : found->second.functions) device.functions.erase(function);

@@ -3,20 +3,14 @@
 #include "entry.h"
 
 using cudaframe::sim::CompletionPtr;
-using cudaframe::sim::Device;
 using cudaframe::sim::EventState;
 using cudaframe::sim::Operation;
 using cudaframe::sim::StreamPtr;
 
 namespace {
 
-bool is_done(const CompletionPtr& completion) {
-  return !completion || completion->done;
-}
-
-CUresult not_ready(Device& device) {
-  device.scheduler().polled(device);
-  return CUDA_ERROR_NOT_READY;
+CUresult ready_or_not(bool is_done) {
+  return is_done ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 }  // namespace
@@ -64,8 +58,9 @@ CUDAFRAME_SIM_EXPORT CUresult cuStreamQuery(CUstream handle) {
   CUDAFRAME_SIM_STREAM_CALL(handle);
   const StreamPtr stream = device.stream(handle, call.name());
   if (!stream) return CUDA_ERROR_INVALID_HANDLE;
-  const bool done = stream->is_legacy ? device.is_blocking_work_done() : is_done(stream->last);
-  return done ? CUDA_SUCCESS : not_ready(device);
+  if (stream->is_legacy) return ready_or_not(device.poll_blocking_streams());
+  const CompletionPtr last = stream->last;
+  return ready_or_not(device.poll(last));
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) {
@@ -124,7 +119,8 @@ CUDAFRAME_SIM_EXPORT CUresult cuEventQuery(CUevent event) {
   CUDAFRAME_SIM_CALL(device);
   const EventState* state = device.event(event, call.name());
   if (!state) return CUDA_ERROR_INVALID_HANDLE;
-  return is_done(state->recorded) ? CUDA_SUCCESS : not_ready(device);
+  const CompletionPtr recorded = state->recorded;
+  return ready_or_not(device.poll(recorded));
 }
 
 CUDAFRAME_SIM_EXPORT CUresult cuEventSynchronize(CUevent event) {

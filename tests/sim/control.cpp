@@ -2,11 +2,13 @@
 // The simulator's own controls, and the way in for the simulated libnvcuvid.so.1.
 #include <cstdarg>
 #include <cstdio>
+#include <string>
 
 #include "device.h"
 #include "sim_internal.h"
 
 using cudaframe::sim::Access;
+using cudaframe::sim::CompletionPtr;
 using cudaframe::sim::Device;
 using cudaframe::sim::Lock;
 using cudaframe::sim::MemoryKind;
@@ -80,7 +82,8 @@ void cudaframe_sim_get_live(cudaframe_sim_live* live) {
 
 CUresult cudaframe_sim_internal_enqueue(CUstream handle, const char* call,
                                         const cudaframe_sim_access* accesses, size_t count,
-                                        void (*run)(void*), void (*destroy)(void*), void* user) {
+                                        void (*run)(void*), void (*destroy)(void*), void* user,
+                                        uintptr_t order_key) {
   const std::shared_ptr<void> kept(user, destroy);  // before the lock: may be the last to go
   Device& device = Device::get();
   Lock lock(device.mutex());
@@ -91,13 +94,16 @@ CUresult cudaframe_sim_internal_enqueue(CUstream handle, const char* call,
     operation.accesses.push_back({accesses[i].address, accesses[i].width_bytes, accesses[i].height,
                                   accesses[i].pitch_bytes, accesses[i].is_write != 0});
   }
+  CompletionPtr& last = device.last_of(order_key);
+  if (last) operation.after.push_back(last);
+  last = operation.completion;
   return device.enqueue(*stream, std::move(operation));
 }
 
 CUresult cudaframe_sim_internal_drain() {
   Device& device = Device::get();
   Lock lock(device.mutex());
-  return device.wait_for_all(lock);
+  return device.drain(lock);
 }
 
 void cudaframe_sim_internal_count_object(cudaframe_sim_object kind, int change) {
@@ -113,5 +119,31 @@ void cudaframe_sim_internal_report(const char* format, ...) {
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
   cudaframe::sim::report("%s", text);
+}
+
+void cudaframe_sim_internal_violation(const char* format, ...) {
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  cudaframe::sim::violation("%s", text);
+}
+
+int cudaframe_sim_checks_order() {
+  Device& device = Device::get();
+  Lock lock(device.mutex());
+  return device.checker().is_on();
+}
+
+size_t cudaframe_sim_violation_count() {
+  return cudaframe::sim::violation_count();
+}
+
+size_t cudaframe_sim_take_violations(char* text, size_t size) {
+  size_t count = 0;
+  const std::string texts = cudaframe::sim::take_violations(&count);
+  if (text && size > 0) snprintf(text, size, "%s", texts.c_str());
+  return count;
 }
 }

@@ -72,6 +72,14 @@ CUDAFRAME_SIM_API void cudaframe_sim_fail_call(const char* call, unsigned nth, i
 /// is lost. Zero: the device works again (also after an illegal access).
 CUDAFRAME_SIM_API void cudaframe_sim_set_device_lost(int lost);
 
+/// Whether the order of all work is checked: CUDAFRAME_SIM=lazy or shuffled:SEED, after cuInit.
+CUDAFRAME_SIM_API int cudaframe_sim_checks_order(void);
+/// Races, and other broken rules of the driver's, that were found and not taken. When the process
+/// ends with any, its exit status is 86.
+CUDAFRAME_SIM_API size_t cudaframe_sim_violation_count(void);
+/// Takes them: returns how many there were, and writes the first ones' texts, cut off at `size`.
+CUDAFRAME_SIM_API size_t cudaframe_sim_take_violations(char* text, size_t size);
+
 /// What exists now. Allocations are the application's own, without decoders' surfaces.
 typedef struct cudaframe_sim_live {
   size_t allocations, allocation_bytes;

@@ -29,7 +29,7 @@ class HandleTable {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = objects_.find(reinterpret_cast<uintptr_t>(handle));
     if (found != objects_.end()) return found->second;
-    cudaframe_sim_internal_report("%s: %p is no %s, or was destroyed", call, handle, noun_);
+    cudaframe_sim_internal_violation("%s: %p is no %s, or was destroyed", call, handle, noun_);
     return nullptr;
   }
 

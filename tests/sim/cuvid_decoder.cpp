@@ -86,7 +86,8 @@ struct PostProcess {
 CUresult queue(CUstream stream, const char* call, PostProcess work) {
   const cudaframe_sim_access access = {work.address, work.geometry.size(), 1, 0, 1};
   return cudaframe_sim_internal_enqueue(stream, call, &access, 1, PostProcess::run,
-                                        PostProcess::destroy, new PostProcess(std::move(work)));
+                                        PostProcess::destroy, new PostProcess(std::move(work)),
+                                        access.address);
 }
 
 }  // namespace
@@ -202,8 +203,8 @@ CUresult Decoder::map(int index, CUstream stream, CUdeviceptr* address, unsigned
     next_output_ = at + 1;
   }
   if (!output) {
-    cudaframe_sim_internal_report("cuvidMapVideoFrame: all %zu output surfaces are mapped",
-                                  outputs_.size());
+    cudaframe_sim_internal_violation("cuvidMapVideoFrame: all %zu output surfaces are mapped",
+                                     outputs_.size());
     return CUDA_ERROR_MAP_FAILED;
   }
   // A surface that nothing was decoded into holds nothing in particular: poison.

@@ -2,7 +2,6 @@
 #include "device.h"
 
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 
@@ -25,15 +24,6 @@ size_t configured_memory() {
 
 }  // namespace
 
-void report(const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  fprintf(stderr, "cudaframe-sim: %s\n", text);
-}
-
 Device& Device::get() {
   static auto* const device = new Device;  // never destroyed: calls may come until the very end
   return *device;
@@ -49,8 +39,13 @@ CUresult Device::initialise() {
   const char* mode = getenv("CUDAFRAME_SIM");
   auto scheduler = make_scheduler(mode);
   if (!scheduler) {
-    report("CUDAFRAME_SIM=%s is no mode of this simulator: leave it unset, or say eager", mode);
+    report("CUDAFRAME_SIM=%s is no mode of this simulator: say eager, lazy or shuffled:SEED", mode);
     return CUDA_ERROR_SYSTEM_NOT_READY;
+  }
+  if (scheduler->checks_order()) {
+    report("mode %s: the order of all work is checked", mode);
+    checker_.turn_on();
+    count_violations();
   }
   scheduler_ = std::move(scheduler);
   return CUDA_SUCCESS;
@@ -78,7 +73,10 @@ void Device::set_lost(bool lost) {
 }
 
 void Device::destroy_context(Lock& lock) {
-  wait_for_all(lock);
+  const bool is_busy = std::any_of(streams_.begin(), streams_.end(),
+                                   [](const StreamPtr& stream) { return !stream->queue.empty(); });
+  if (checker_.is_on() && is_busy) violation("the context is destroyed with work queued");
+  drain(lock);
   stream_handles_.clear();
   events_.clear();
   modules.clear();
@@ -91,6 +89,7 @@ void Device::destroy_context(Lock& lock) {
 StreamPtr Device::add_stream(bool is_blocking) {
   auto stream = std::make_shared<StreamState>();
   stream->handle = static_cast<CUstream>(new_handle());
+  stream->id = ++next_stream_id_;
   stream->is_blocking = is_blocking;
   streams_.push_back(stream);
   stream_handles_[stream->handle] = stream;
@@ -104,7 +103,8 @@ StreamPtr Device::stream(CUstream handle, const char* call) {
   if (handle == CU_STREAM_PER_THREAD) {
     report("%s: per-thread default streams are not simulated", call);
   } else {
-    report("%s: %p is no stream, or was destroyed", call, static_cast<void*>(handle));
+    violation("%s: %p is no stream, or was destroyed\n    called from %s", call,
+              static_cast<void*>(handle), CallSite::capture().text().c_str());
   }
   return nullptr;
 }
@@ -143,9 +143,11 @@ CUresult Device::enqueue(StreamState& stream, Operation operation) {
   } else if (stream.is_blocking && legacy_->last) {
     operation.after.push_back(legacy_->last);
   }
+  checker_.queued(stream, operation, memory);
   stream.last = operation.completion;
+  operation.completion->stream = &stream;
   stream.queue.push_back(std::move(operation));
-  scheduler_->queued(*this);
+  scheduler_->queued(*this, stream);
   forget_drained_streams();
   return lost_;
 }
@@ -157,8 +159,24 @@ bool Device::may_run(const StreamState& stream) const {
 }
 
 bool Device::run_next(size_t index) {
-  if (index >= streams_.size() || !may_run(*streams_[index])) return false;
-  StreamState& stream = *streams_[index];
+  return index < streams_.size() && run_next(*streams_[index]);
+}
+
+bool Device::run_one_for(const CompletionPtr& completion) {
+  const Completion* needed = completion.get();
+  while (true) {
+    StreamState& stream = *needed->stream;
+    if (may_run(stream)) return run_next(stream);
+    const auto& after = stream.queue.front().after;
+    const auto missing = std::find_if(after.begin(), after.end(),
+                                      [](const CompletionPtr& before) { return !before->done; });
+    if (missing == after.end()) return false;
+    needed = missing->get();
+  }
+}
+
+bool Device::run_next(StreamState& stream) {
+  if (!may_run(stream)) return false;
   if (stream.is_held) --stream.steps;
   Operation operation = std::move(stream.queue.front());
   stream.queue.pop_front();
@@ -178,44 +196,82 @@ bool Device::check_accesses(const Operation& operation) {
     if (!access.is_registered || access.width == 0 || access.height == 0) continue;
     const size_t size = access.pitch * (access.height - 1) + access.width;
     if (memory.find(access.address, size)) continue;
-    report("%s %s 0x%zx + %zu bytes, which is not inside a live allocation: the device is lost",
-           operation.call, access.is_write ? "writes" : "reads",
-           static_cast<size_t>(access.address), size);
+    violation("%s %s 0x%zx + %zu bytes, which is not inside a live allocation: the device is lost",
+              operation.call, access.is_write ? "writes" : "reads",
+              static_cast<size_t>(access.address), size);
     return false;
   }
   return true;
 }
 
-CUresult Device::wait(Lock& lock, const CompletionPtr& completion) {
-  if (!completion || completion->done) return lost_;
-  scheduler_->host_waits(*this);
-  if (!completion->done) {
-    ++host_waits_;
-    changed();
-    changed_.wait(lock, [&completion] { return completion->done; });
-    --host_waits_;
+void Device::block_until_done(Lock& lock, const CompletionPtr& completion) {
+  if (!completion || completion->done) return;
+  scheduler_->host_waits(*this, completion);
+  if (completion->done) return;
+  ++host_waits_;
+  changed();  // for those who wait for somebody to wait
+  while (!completion->done) {
+    changed_.wait(lock);
+    if (!completion->done) scheduler_->host_waits(*this, completion);
   }
+  --host_waits_;
+}
+
+CUresult Device::wait(Lock& lock, const CompletionPtr& completion) {
+  block_until_done(lock, completion);
+  if (completion) checker_.host_knows(*completion);
   return lost_;
 }
 
-CUresult Device::wait_for_all(Lock& lock) {
-  std::vector<CompletionPtr> pending;
-  for (const StreamPtr& stream : streams_) pending.push_back(stream->last);
-  for (const CompletionPtr& completion : pending) wait(lock, completion);
+std::vector<CompletionPtr> Device::last_of_all_streams() const {
+  std::vector<CompletionPtr> last;
+  for (const StreamPtr& stream : streams_) last.push_back(stream->last);
+  return last;
+}
+
+CUresult Device::synchronize(Lock& lock) {
+  for (const CompletionPtr& completion : last_of_all_streams()) wait(lock, completion);
   forget_drained_streams();
   return lost_;
 }
 
-bool Device::is_blocking_work_done() const {
-  return std::all_of(streams_.begin(), streams_.end(), [](const StreamPtr& stream) {
-    return (!stream->is_legacy && !stream->is_blocking) || stream->queue.empty();
-  });
+CUresult Device::drain(Lock& lock) {
+  for (const CompletionPtr& completion : last_of_all_streams()) block_until_done(lock, completion);
+  forget_drained_streams();
+  return lost_;
+}
+
+bool Device::poll(const CompletionPtr& completion) {
+  if (!completion) return true;
+  if (completion->done) {
+    checker_.host_knows(*completion);
+    return true;
+  }
+  scheduler_->polled(*this, completion);
+  return false;
+}
+
+bool Device::poll_blocking_streams() {
+  for (const StreamPtr& stream : streams_) {
+    if (!stream->is_legacy && !stream->is_blocking) continue;
+    if (!stream->queue.empty()) {
+      scheduler_->polled(*this, nullptr);
+      return false;
+    }
+  }
+  for (const StreamPtr& stream : streams_) {
+    if ((stream->is_legacy || stream->is_blocking) && stream->last) {
+      checker_.host_knows(*stream->last);
+    }
+  }
+  return true;
 }
 
 void Device::hold(StreamState& stream, bool hold) {
   stream.is_held = hold;
   stream.steps = 0;
-  if (!hold && scheduler_) scheduler_->queued(*this);
+  if (!hold && scheduler_) scheduler_->queued(*this, stream);
+  changed();
   forget_drained_streams();
 }
 
@@ -223,7 +279,9 @@ size_t Device::step(StreamState& stream, size_t count) {
   if (!stream.is_held || !scheduler_) return 0;
   const size_t before = stream.queue.size();
   stream.steps = count;
-  scheduler_->queued(*this);
+  while (stream.steps > 0 && run_next(stream)) {
+  }
+  scheduler_->queued(*this, stream);
   stream.steps = 0;
   const size_t ran = before - stream.queue.size();
   forget_drained_streams();
@@ -243,7 +301,8 @@ CUevent Device::add_event() {
 EventState* Device::event(CUevent handle, const char* call) {
   const auto found = events_.find(handle);
   if (found != events_.end()) return &found->second;
-  report("%s: %p is no event, or was destroyed", call, static_cast<void*>(handle));
+  violation("%s: %p is no event, or was destroyed\n    called from %s", call,
+            static_cast<void*>(handle), CallSite::capture().text().c_str());
   return nullptr;
 }
 

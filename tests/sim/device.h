@@ -13,7 +13,9 @@
 #include "cudaframe_sim.h"
 #include "memory.h"
 #include "operation.h"
+#include "order_checker.h"
 #include "scheduler.h"
+#include "violations.h"
 
 namespace cudaframe::sim {
 
@@ -32,9 +34,6 @@ struct KernelTwin {
 struct ModuleState {
   std::map<std::string, CUfunction> functions;
 };
-
-/// One line on stderr, prefixed.
-void report(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 /// Lives until the process ends. Everything is guarded by mutex(); functions that take a Lock may
 /// release it while they wait. Operations run with the mutex held.
@@ -66,14 +65,19 @@ class Device {
 
   /// Puts an operation on a stream and lets the scheduler act. Returns lost().
   CUresult enqueue(StreamState& stream, Operation operation);
-  /// Blocks until it is done. Returns lost().
+  /// Blocks until it is done; the host then knows. Returns lost().
   CUresult wait(Lock& lock, const CompletionPtr& completion);
-  CUresult wait_for_all(Lock& lock);
+  /// Blocks until all that is queued has run; the host then knows.
+  CUresult synchronize(Lock& lock);
+  /// Blocks until all that is queued has run. Nobody may rely on that: it is a side effect.
+  CUresult drain(Lock& lock);
+  /// Whether it is done, and if so, the host knows. If not, polling may make it happen later.
+  bool poll(const CompletionPtr& completion);
+  bool poll_blocking_streams();
   /// Something that threads may be waiting for has changed.
   void changed() { changed_.notify_all(); }
   void hold(StreamState& stream, bool hold);
   size_t step(StreamState& stream, size_t count);
-  bool is_blocking_work_done() const;
   void await_host_waits(Lock& lock, size_t count);
 
   // --- for schedulers
@@ -81,6 +85,9 @@ class Device {
   size_t stream_count() const { return streams_.size(); }
   /// Runs the first operation of the i-th stream, if it may run.
   bool run_next(size_t index);
+  /// Runs one operation that this, which is not done, needs. False when a held stream is in the
+  /// way.
+  bool run_one_for(const CompletionPtr& completion);
 
   // --- events
   CUevent add_event();
@@ -93,6 +100,11 @@ class Device {
   size_t live_streams() const { return stream_handles_.size(); }
   size_t live_events() const { return events_.size(); }
 
+  OrderChecker& checker() { return checker_; }
+  /// Operations with the same key (not 0) come one after the other, whatever their streams.
+  CompletionPtr& last_of(uintptr_t order_key) { return ordered_[order_key]; }
+  void forget_order(uintptr_t order_key) { ordered_.erase(order_key); }
+
   MemoryRegistry memory;
   unsigned context_users = 0;  ///< cuDevicePrimaryCtxRetain without a release
   std::unordered_map<CUmodule, ModuleState> modules;
@@ -103,12 +115,18 @@ class Device {
  private:
   Device();
   bool may_run(const StreamState& stream) const;
+  bool run_next(StreamState& stream);
+  void block_until_done(Lock& lock, const CompletionPtr& completion);
   bool check_accesses(const Operation& operation);
   void forget_drained_streams();
+  std::vector<CompletionPtr> last_of_all_streams() const;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<Scheduler> scheduler_;
+  OrderChecker checker_;
+  std::unordered_map<uintptr_t, CompletionPtr> ordered_;
+  uint32_t next_stream_id_ = 0;
   CUresult lost_ = CUDA_SUCCESS;
   size_t host_waits_ = 0;
   uintptr_t next_handle_ = 0x10000;

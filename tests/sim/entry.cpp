@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "entry.h"
 
+#include <unistd.h>
+
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
@@ -60,14 +62,26 @@ struct Calls {
   }
 };
 
-/// CUDAFRAME_SIM_COUNTS=1: one line per entry point that was called, when the process ends.
-__attribute__((destructor)) void print_counts() {
+constexpr int kViolationStatus = 86;
+
+/// CUDAFRAME_SIM_COUNTS=1: one line per entry point that was called.
+void print_counts() {
   const char* wanted = getenv("CUDAFRAME_SIM_COUNTS");
   if (!wanted || strcmp(wanted, "1") != 0) return;
   Lock lock(Device::get().mutex());
   for (const auto& [name, count] : Calls::get().counts) {
     fprintf(stderr, "%s %llu\n", name.c_str(), static_cast<unsigned long long>(count));
   }
+}
+
+/// A program that broke a rule does not succeed, whatever it says itself.
+__attribute__((destructor)) void finish() {
+  print_counts();
+  const size_t violations = violation_count();
+  if (violations == 0) return;
+  report("%zu violation(s) of the order of work or of the driver's rules", violations);
+  fflush(nullptr);
+  _exit(kViolationStatus);
 }
 
 CUresult check_needs(const Device& device, Needs needs) {
@@ -119,6 +133,10 @@ Call::Call(const char* function, Needs needs)
     : device_(Device::get()), name_(function), lock_(device_.mutex()) {
   refused_ = count_call(function);
   if (refused_ == CUDA_SUCCESS) refused_ = check_needs(device_, needs);
+  if (refused_ == CUDA_ERROR_INVALID_CONTEXT && device_.checker().is_on()) {
+    violation("%s: no context is current\n    called from %s", name_,
+              CallSite::capture().text().c_str());
+  }
 }
 
 }  // namespace cudaframe::sim

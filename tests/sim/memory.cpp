@@ -58,6 +58,10 @@ const Allocation* MemoryRegistry::find(uintptr_t address, size_t size, uintptr_t
   return &allocation;
 }
 
+Allocation* MemoryRegistry::find_to_remember(uintptr_t address, size_t size) {
+  return const_cast<Allocation*>(find(address, size));
+}
+
 bool MemoryRegistry::reserve(size_t bytes) {
   if (bytes > total_ - used_) return false;
   used_ += bytes;

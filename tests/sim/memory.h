@@ -5,6 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <vector>
+
+#include "access.h"
+#include "call_site.h"
 
 namespace cudaframe::sim {
 
@@ -13,9 +17,20 @@ inline constexpr unsigned char kPoisonByte = 0xdd;  ///< freed memory, destinati
 
 enum class MemoryKind { device, decoder, pinned };
 
+/// An access of a queued operation, for the order checker to compare later ones with.
+struct PastAccess {
+  Access access;
+  uint32_t stream_id = 0;
+  uint64_t time = 0;  ///< the operation's number on its stream
+  const char* call = "";
+  const void* stream = nullptr;  ///< the handle, for people
+  CallSite site;
+};
+
 struct Allocation {
   size_t size = 0;
   MemoryKind kind = MemoryKind::device;
+  std::vector<PastAccess> past = {};
 };
 
 /// Guarded by the device's mutex.
@@ -31,6 +46,7 @@ class MemoryRegistry {
 
   /// The allocation that contains all of the range; null if none does. `base` may be null.
   const Allocation* find(uintptr_t address, size_t size, uintptr_t* base = nullptr) const;
+  Allocation* find_to_remember(uintptr_t address, size_t size);
 
   bool reserve(size_t bytes);
   void unreserve(size_t bytes) { used_ -= bytes; }

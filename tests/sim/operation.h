@@ -11,29 +11,27 @@
 #include <memory>
 #include <vector>
 
+#include "access.h"
+#include "call_site.h"
+#include "vector_clock.h"
+
 namespace cudaframe::sim {
+
+struct StreamState;
 
 /// Set when an operation has run. Events, waits and host waits all hold one of these, so a handle
 /// may be recorded again or destroyed while others still wait for what it meant before.
 struct Completion {
   bool done = false;
+  StreamState* stream = nullptr;  ///< where it is queued; only while not done
+  ClockPtr clock;                 ///< what is over once this is (null: not checked)
 };
 using CompletionPtr = std::shared_ptr<Completion>;
-
-/// `height` rows of `width` bytes, `pitch` apart.
-struct Access {
-  uintptr_t address = 0;
-  size_t width = 0;
-  size_t height = 1;
-  size_t pitch = 0;
-  bool is_write = false;
-  bool is_registered = true;  ///< false: pageable host memory, which the driver knows nothing about
-};
 
 struct Operation {
   const char* call = "";             ///< the driver function that queued it
   std::function<void()> run;         ///< empty for event records and waits
-  std::vector<Access> accesses;      ///< checked right before it runs
+  std::vector<Access> accesses;      ///< checked when it is queued, and right before it runs
   std::vector<CompletionPtr> after;  ///< beside the order of its stream
   CompletionPtr completion = std::make_shared<Completion>();
 };
@@ -41,12 +39,14 @@ struct Operation {
 /// A stream: a FIFO of operations. Guarded by the device's mutex.
 struct StreamState {
   CUstream handle = nullptr;
+  uint32_t id = 0;  ///< never used again, unlike handles on a real device
   bool is_legacy = false;
   bool is_blocking = true;  ///< ordered with the legacy default stream
   bool is_held = false;     ///< cudaframe_sim_block_stream
   size_t steps = 0;         ///< operations that may run although it is held
   std::deque<Operation> queue;
   CompletionPtr last;  ///< of the newest operation ever queued
+  VectorClock clock;   ///< what the next operation comes after
 };
 using StreamPtr = std::shared_ptr<StreamState>;
 

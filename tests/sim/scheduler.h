@@ -4,6 +4,8 @@
 
 #include <memory>
 
+#include "operation.h"
+
 namespace cudaframe::sim {
 
 class Device;
@@ -12,16 +14,21 @@ class Device;
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
-  /// An operation was queued, or a held stream was let go.
-  virtual void queued(Device& device) = 0;
-  /// A thread is about to block until something has run.
-  virtual void host_waits(Device& device) = 0;
-  /// A query has answered "not ready".
-  virtual void polled(Device& device) = 0;
+  /// An operation was queued on this stream, or it is no longer held.
+  virtual void queued(Device& device, StreamState& stream) = 0;
+  /// A thread is about to block until this has run.
+  virtual void host_waits(Device& device, const CompletionPtr& completion) = 0;
+  /// A query has answered "not ready" about this; null: about more than one stream.
+  virtual void polled(Device& device, const CompletionPtr& completion) = 0;
+  /// Whether the order of work is checked as well.
+  virtual bool checks_order() const = 0;
 };
 
-/// The scheduler that `mode` names (the CUDAFRAME_SIM variable; null or "eager": everything runs at
-/// once, as soon as what it waits for has run). Null for a mode that does not exist.
+/// The scheduler that `mode` names (the CUDAFRAME_SIM variable):
+///   null, "" or "eager"  everything runs at once, as soon as what it waits for has run;
+///   "lazy"               nothing runs before somebody waits for it, and then only what that needs;
+///   "shuffled:SEED"      a random stream advances now and then, or when somebody waits.
+/// Null for a mode that does not exist.
 std::unique_ptr<Scheduler> make_scheduler(const char* mode);
 
 }  // namespace cudaframe::sim

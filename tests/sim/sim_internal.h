@@ -19,10 +19,13 @@ CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_reserve(size_t bytes);
 CUDAFRAME_SIM_API void cudaframe_sim_internal_unreserve(size_t bytes);
 
 /// Queues an operation. `destroy(user)` is called exactly once, after `run(user)` or instead of it.
+/// Operations with the same `order_key` come one after the other, whatever their streams; an
+/// address of decoder memory, which freeing that forgets.
 CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_enqueue(CUstream stream, const char* call,
                                                           const cudaframe_sim_access* accesses,
                                                           size_t count, void (*run)(void*),
-                                                          void (*destroy)(void*), void* user);
+                                                          void (*destroy)(void*), void* user,
+                                                          uintptr_t order_key);
 /// Waits until everything that is queued now has run.
 CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_drain();
 
@@ -35,5 +38,8 @@ CUDAFRAME_SIM_API void cudaframe_sim_internal_count_object(cudaframe_sim_object 
 
 /// One line on stderr, prefixed with the simulator's name.
 CUDAFRAME_SIM_API void cudaframe_sim_internal_report(const char* format, ...)
+    __attribute__((format(printf, 1, 2)));
+/// The same for a rule that the program has broken.
+CUDAFRAME_SIM_API void cudaframe_sim_internal_violation(const char* format, ...)
     __attribute__((format(printf, 1, 2)));
 }
