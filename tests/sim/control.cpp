@@ -130,6 +130,12 @@ void cudaframe_sim_internal_violation(const char* format, ...) {
   cudaframe::sim::violation("%s", text);
 }
 
+int cudaframe_sim_set_mode(const char* mode) {
+  Device& device = Device::get();
+  Lock lock(device.mutex());
+  return device.set_mode(lock, mode) ? 0 : -1;
+}
+
 int cudaframe_sim_checks_order() {
   Device& device = Device::get();
   Lock lock(device.mutex());

@@ -72,6 +72,10 @@ CUDAFRAME_SIM_API void cudaframe_sim_fail_call(const char* call, unsigned nth, i
 /// is lost. Zero: the device works again (also after an illegal access).
 CUDAFRAME_SIM_API void cudaframe_sim_set_device_lost(int lost);
 
+/// Goes on in another mode ("eager", "lazy", "shuffled:SEED"), once all work that is queued has
+/// run; what was queued before then counts as known to the host. Before cuInit: what CUDAFRAME_SIM
+/// would have said. Returns 0, or -1 for a mode that does not exist.
+CUDAFRAME_SIM_API int cudaframe_sim_set_mode(const char* mode);
 /// Whether the order of all work is checked: CUDAFRAME_SIM=lazy or shuffled:SEED, after cuInit.
 CUDAFRAME_SIM_API int cudaframe_sim_checks_order(void);
 /// Races, and other broken rules of the driver's, that were found and not taken. When the process

@@ -42,13 +42,23 @@ CUresult Device::initialise() {
     report("CUDAFRAME_SIM=%s is no mode of this simulator: say eager, lazy or shuffled:SEED", mode);
     return CUDA_ERROR_SYSTEM_NOT_READY;
   }
-  if (scheduler->checks_order()) {
-    report("mode %s: the order of all work is checked", mode);
-    checker_.turn_on();
-    count_violations();
-  }
-  scheduler_ = std::move(scheduler);
+  if (scheduler->checks_order()) report("mode %s: the order of all work is checked", mode);
+  use(std::move(scheduler));
   return CUDA_SUCCESS;
+}
+
+bool Device::set_mode(Lock& lock, const char* mode) {
+  auto scheduler = make_scheduler(mode);
+  if (!scheduler) return false;
+  if (scheduler_) synchronize(lock);
+  use(std::move(scheduler));
+  return true;
+}
+
+void Device::use(std::unique_ptr<Scheduler> scheduler) {
+  checker_.turn(scheduler->checks_order());
+  count_violations(scheduler->checks_order());
+  scheduler_ = std::move(scheduler);
 }
 
 CUcontext Device::primary() const {
@@ -196,9 +206,9 @@ bool Device::check_accesses(const Operation& operation) {
     if (!access.is_registered || access.width == 0 || access.height == 0) continue;
     const size_t size = access.pitch * (access.height - 1) + access.width;
     if (memory.find(access.address, size)) continue;
-    violation("%s %s 0x%zx + %zu bytes, which is not inside a live allocation: the device is lost",
-              operation.call, access.is_write ? "writes" : "reads",
-              static_cast<size_t>(access.address), size);
+    report("%s %s 0x%zx + %zu bytes, which is not inside a live allocation: the device is lost",
+           operation.call, access.is_write ? "writes" : "reads",
+           static_cast<size_t>(access.address), size);
     return false;
   }
   return true;

@@ -46,6 +46,8 @@ class Device {
   // --- life
   /// What cuInit answers.
   CUresult initialise();
+  /// False for a mode that does not exist.
+  bool set_mode(Lock& lock, const char* mode);
   bool is_initialised() const { return scheduler_ != nullptr; }
   CUresult lost() const { return lost_; }
   void set_lost(bool lost);
@@ -114,6 +116,7 @@ class Device {
 
  private:
   Device();
+  void use(std::unique_ptr<Scheduler> scheduler);
   bool may_run(const StreamState& stream) const;
   bool run_next(StreamState& stream);
   void block_until_done(Lock& lock, const CompletionPtr& completion);

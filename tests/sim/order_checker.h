@@ -16,7 +16,7 @@ namespace cudaframe::sim {
 class OrderChecker {
  public:
   bool is_on() const { return is_on_; }
-  void turn_on() { is_on_ = true; }
+  void turn(bool on) { is_on_ = on; }
 
   /// Gives the operation its place, then compares what it touches with what `memory` remembers.
   void queued(StreamState& stream, Operation& operation, MemoryRegistry& memory);

@@ -52,9 +52,9 @@ void violation(const char* format, ...) {
   fprintf(stderr, "cudaframe-sim: %s\n", text.c_str());
 }
 
-void count_violations() {
+void count_violations(bool count) {
   const std::lock_guard<std::mutex> lock(Violations::get().mutex);
-  Violations::get().is_counting = true;
+  Violations::get().is_counting = count;
 }
 
 size_t violation_count() {

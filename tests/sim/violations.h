@@ -10,12 +10,11 @@ namespace cudaframe::sim {
 /// One line on stderr, prefixed.
 void report(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-/// The program has broken a rule. Printed; counted as well, and turned into the exit status at the
-/// end, once count_violations() was called.
+/// The program has broken a rule. Printed; while they count (in the modes that check), it is also
+/// kept, and makes the process fail at its end.
 void violation(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
-/// From now on: in the modes that check.
-void count_violations();
+void count_violations(bool count);
 
 size_t violation_count();
 /// Forgets them; their texts, one after the other.

@@ -2,6 +2,9 @@
 #include "tests/support/simulator.h"
 
 #include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <vector>
 
 namespace cudaframe::test {
 namespace {
@@ -24,11 +27,34 @@ const Simulator* look_up() {
   CUDAFRAME_LOOK_UP(get_live)
   CUDAFRAME_LOOK_UP(call_count)
   CUDAFRAME_LOOK_UP(reset_counts)
+  CUDAFRAME_LOOK_UP(set_mode)
+  CUDAFRAME_LOOK_UP(take_violations)
 #undef CUDAFRAME_LOOK_UP
   return &simulator;
 }
 
+/// Fails each test that has broken the order of work, in the modes that look for that.
+class ViolationListener final : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo&) override {
+    const Simulator* simulator = Simulator::get();
+    if (!simulator) return;
+    const std::string texts = simulator->violations();
+    EXPECT_EQ(texts, "") << "the simulated device found this";
+  }
+};
+
+[[maybe_unused]] const bool kIsListening = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new ViolationListener);
+  return true;
+}();
+
 }  // namespace
+
+std::string Simulator::violations() const {
+  std::vector<char> text(16384);
+  const std::size_t count = take_violations(text.data(), text.size());
+  return count > 0 ? std::string(text.data()) : std::string();
+}
 
 const Simulator* Simulator::get() {
   static const Simulator* const simulator = look_up();

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "tests/sim/cudaframe_sim.h"
 
@@ -23,6 +24,8 @@ struct Simulator {
   decltype(&::cudaframe_sim_get_live) get_live;
   decltype(&::cudaframe_sim_call_count) call_count;
   decltype(&::cudaframe_sim_reset_counts) reset_counts;
+  decltype(&::cudaframe_sim_set_mode) set_mode;
+  decltype(&::cudaframe_sim_take_violations) take_violations;
 
   static const Simulator* get();
 
@@ -31,6 +34,9 @@ struct Simulator {
     get_live(&now);
     return now;
   }
+  /// The races and broken rules since the last call: their texts, "" for none. What a test leaves
+  /// behind fails it.
+  std::string violations() const;
   /// Calls of all functions that make the host wait for the device.
   std::uint64_t host_synchronizations() const;
   /// Calls of all functions that allocate or free device or pinned memory.
