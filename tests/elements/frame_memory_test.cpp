@@ -205,6 +205,7 @@ TEST_F(FrameMemoryTest, ShallowCopySharesDeepCopyIsAnotherFrame) {
   EXPECT_NE(memory_of(deep), memory_of(buffer));
   EXPECT_TRUE(gst_is_cuda_frame_memory(memory_of(deep)));
   EXPECT_EQ(gst_buffer_get_cuda_event_meta(deep), nullptr) << "it speaks of the other memory";
+  EXPECT_TRUE(gst_cuda_frame_memory_wait_to_write(memory_of(buffer), stream_));
   fill(memory_of(buffer), 6, stream_);
   EXPECT_EQ(mapped_value(deep), 5);
   gst_buffer_unref(shallow);
