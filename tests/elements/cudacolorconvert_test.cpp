@@ -177,6 +177,18 @@ TEST_P(CudaColorConvertMemoryTest, TheHostWaitsForNothing) {
   }
 }
 
+// More than there are buffers to upload from: the CPU must not write into one that is being copied.
+TEST_P(CudaColorConvertMemoryTest, ManyPicturesUnderWayKeepTheirContents) {
+  open("max-frames=16");
+  negotiate(GetParam().input, GetParam().output);
+  std::vector<GstBuffer*> out;
+  for (int i = 0; i < 12; ++i) out.push_back(convert(grey(100 + i)));
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(value_of(out[static_cast<std::size_t>(i)]), grey_of(100 + i));
+    gst_buffer_unref(out[static_cast<std::size_t>(i)]);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Memories, CudaColorConvertMemoryTest,
                          testing::Values(MemoryCase{"CudaToCuda", kInput, kRgb},
                                          MemoryCase{"CudaToSystem", kInput, kSystemRgb},

@@ -293,6 +293,9 @@ TEST_P(PipelineHazardTest, AFrameThatOutlivesItsOtherReader) {
     consumer.read(gst_sample_get_buffer(kept));
   }
   consumer.read(gst_sample_get_buffer(kept));
+  // The stream it was written on is still there, though the decoder is not.
+  GstMemory* mem = gst_buffer_peek_memory(gst_sample_get_buffer(kept), 0);
+  EXPECT_EQ(cuStreamSynchronize(gst_cuda_frame_memory_get_writer_stream(mem)), CUDA_SUCCESS);
   gst_sample_unref(kept);
 }
 

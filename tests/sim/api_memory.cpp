@@ -151,6 +151,13 @@ void cudaframe_sim_internal_free(CUdeviceptr address) {
   device.forget_order(address);
 }
 
+void cudaframe_sim_internal_set_mapped(CUdeviceptr address, int is_mapped) {
+  auto& device = cudaframe::sim::Device::get();
+  cudaframe::sim::Lock lock(device.mutex());
+  Allocation* surface = device.memory.find_to_remember(address, 1);
+  if (surface) surface->is_mapped = is_mapped != 0;
+}
+
 CUresult cudaframe_sim_internal_reserve(size_t bytes) {
   auto& device = cudaframe::sim::Device::get();
   cudaframe::sim::Lock lock(device.mutex());

@@ -214,6 +214,7 @@ CUresult Decoder::map(int index, CUstream stream, CUdeviceptr* address, unsigned
     return result;
   }
   output->is_mapped = true;
+  cudaframe_sim_internal_set_mapped(output->address, 1);
   output->stream = stream;
   output->index = index;
   cudaframe_sim_internal_count_object(CUDAFRAME_SIM_MAPPED_SURFACE, 1);
@@ -229,6 +230,7 @@ CUresult Decoder::unmap(CUdeviceptr address) {
   });
   if (output == outputs_.end()) return CUDA_ERROR_NOT_MAPPED;
   output->is_mapped = false;
+  cudaframe_sim_internal_set_mapped(address, 0);
   cudaframe_sim_internal_count_object(CUDAFRAME_SIM_MAPPED_SURFACE, -1);
   // In the order of the map's stream: what was queued there still reads the picture, what other
   // streams read later finds poison, on every run.

@@ -30,6 +30,7 @@ struct PastAccess {
 struct Allocation {
   size_t size = 0;
   MemoryKind kind = MemoryKind::device;
+  bool is_mapped = false;  ///< a decoder's: whether the program may use it now
   std::vector<PastAccess> past = {};
 };
 

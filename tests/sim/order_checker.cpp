@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <string>
 
 #include "violations.h"
@@ -49,6 +50,10 @@ void OrderChecker::check(const Operation& operation, const PastAccess& now,
     if (!allocation) {
       violation("USE AFTER FREE, or outside of any allocation:\n  %s", describe(here).c_str());
       continue;
+    }
+    const bool is_decoders_own = strncmp(operation.call, "cuvid", 5) == 0;
+    if (allocation->kind == MemoryKind::decoder && !allocation->is_mapped && !is_decoders_own) {
+      violation("USE OF A SURFACE that is not mapped:\n  %s", describe(here).c_str());
     }
     for (const PastAccess& past : allocation->past) {
       const bool conflicts = past.access.is_write || access.is_write;

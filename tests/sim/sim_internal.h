@@ -15,6 +15,8 @@ CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_enter(const char* function, in
 /// Device memory that belongs to a decoder. `reserve` only takes it off the free memory.
 CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_alloc(size_t bytes, CUdeviceptr* address);
 CUDAFRAME_SIM_API void cudaframe_sim_internal_free(CUdeviceptr address);
+/// Between map and unmap the program may use it.
+CUDAFRAME_SIM_API void cudaframe_sim_internal_set_mapped(CUdeviceptr address, int is_mapped);
 CUDAFRAME_SIM_API CUresult cudaframe_sim_internal_reserve(size_t bytes);
 CUDAFRAME_SIM_API void cudaframe_sim_internal_unreserve(size_t bytes);
 
