@@ -5,7 +5,7 @@
 #   sh tests/run.sh          the tests
 #   sh tests/run.sh full     and what continuous integration checks: format, layers, headers alone,
 #                            applications against an installed copy, a clang build with lock
-#                            analysis, ASan+UBSan, TSan on the core
+#                            analysis, ASan+UBSan, mutants without an ordering step, TSan on the core
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 cd "$here"
@@ -87,6 +87,7 @@ if [ "$mode" = full ]; then
     failed_steps="$failed_steps asan-build"
     echo "0 1 0" >> "$results"
   fi
+  step mutants python3 tests/order/mutants.py "$here" "$build_root-mutants"
   if build "$here" "$build_root-tsan" -Db_sanitize=thread -Db_lundef=false -Dkernels=disabled; then
     run_tests tsan "$build_root-tsan" --setup=tsan --suite unit
   else

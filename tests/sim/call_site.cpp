@@ -29,7 +29,9 @@ CallSite CallSite::capture() {
   void* frames[kDeepest];
   const int depth = backtrace(frames, kDeepest);
   CallSite site;
+  // A sanitizer's backtrace() stands in front of our own frames.
   int first = 0;
+  while (first < depth && !is_own(frames[first])) ++first;
   while (first < depth && is_own(frames[first])) ++first;
   for (int i = first; i < depth && site.count_ < kDepth; ++i)
     site.frames_[site.count_++] = frames[i];
