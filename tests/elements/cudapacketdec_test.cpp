@@ -395,6 +395,38 @@ TEST(CudaPacketDecPipelineTest, ALongWaitIsReportedOnce) {
   EXPECT_EQ(frames, 60U);
 }
 
+// A paused application may hold what it likes for as long as it likes.
+TEST(CudaPacketDecPipelineTest, ALongWaitInPausedIsNotReported) {
+  Pipeline pipeline(from_file("max-frames=2", std::string(kCudaCaps) + " ! queue"));
+  pipeline.set_state(GST_STATE_PAUSED);
+  while (stat(pipeline.at("dec"), "host-waits") == 0) std::this_thread::yield();
+  // Longer than an element in PLAYING waits before it says so.
+  EXPECT_EQ(gst_bus_timed_pop_filtered(pipeline.bus(), 2500 * GST_MSECOND, GST_MESSAGE_WARNING),
+            nullptr);
+  EXPECT_EQ(stat(pipeline.at("dec"), "blocks-created"), 2U);
+}
+
+TEST(CudaPacketDecPipelineTest, FullMemoryInMidStreamIsOneErrorAndFramesThatAreOutStay) {
+  const std::vector<ReferenceFrame> reference = decode_reference(read_clip(clip_path()));
+  Pipeline pipeline(from_file("reuse-policy=record-stream", kCudaCaps));
+  pipeline.set_state(GST_STATE_PLAYING);
+  std::vector<GstSample*> held;
+  for (int i = 0; i < 3; ++i) held.push_back(pipeline.pull());
+  sim().fail_call("cuMemAlloc", 1, 0);
+  while (GstSample* sample = pipeline.pull()) held.push_back(sample);
+  std::vector<std::string> errors;
+  pipeline.wait("dec", &errors);
+  ASSERT_EQ(errors.size(), 1U);
+  EXPECT_NE(errors[0].find("memory"), std::string::npos) << errors[0];
+  ASSERT_GE(held.size(), 3U);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    EXPECT_TRUE(read_nv12(gst_sample_get_buffer(held[i]), gst_sample_get_caps(held[i])) ==
+                reference[i].nv12)
+        << i;
+    gst_sample_unref(held[i]);
+  }
+}
+
 std::size_t entries_of(const char* folder) {
   std::size_t count = 0;
   DIR* dir = opendir(folder);

@@ -4,6 +4,7 @@
 #include "memory/memory_policy.h"
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "tests/support/frames.h"
@@ -550,6 +551,46 @@ TEST_P(RecordStreamTest, SlowStreamHoldsUpNobodyElse) {
     add_reader(*frame, fast);
   }
   EXPECT_EQ(policy->stats().blocks_created, 2u);
+}
+
+// Thousands of frames, every tenth read by a stream that stands still: each of those is withheld,
+// the others go round, and what comes back late is used again, oldest work first to be done.
+TEST_P(RecordStreamTest, ASlowStreamBesideAFastOneOverThousandsOfFrames) {
+  const auto policy = make();
+  const cuda::StreamPtr fast = must(cuda::Stream::create(*context_));
+  std::vector<CUdeviceptr> withheld;
+  {
+    HeldStream held(reader_->handle());
+    CUdeviceptr last_fast = 0;
+    for (int i = 0; i < 3000; ++i) {
+      const FramePtr frame = must(policy->allocate(layout(), writer_));
+      EXPECT_OK(frame->fence().record_write(writer_));
+      if (i % 10 == 0) {
+        withheld.push_back(frame->device_address());
+        add_reader(*frame, reader_);
+        last_fast = 0;
+      } else {
+        // The one block that only the fast stream reads comes round and round.
+        if (last_fast) {
+          EXPECT_EQ(frame->device_address(), last_fast) << i;
+        }
+        last_fast = frame->device_address();
+        add_reader(*frame, fast);
+      }
+    }
+    EXPECT_EQ(std::set<CUdeviceptr>(withheld.begin(), withheld.end()).size(), withheld.size())
+        << "a block was given out while the slow stream read it";
+    EXPECT_EQ(policy->stats().host_waits, 0u);
+    EXPECT_LE(policy->stats().blocks_created, withheld.size() + 1);
+    // One step of the slow stream gives back exactly the frame that it has read first.
+    const std::size_t in_flight = policy->stats().in_flight;
+    sim().step_stream(reader_->handle(),
+                      sim().queued_operations(reader_->handle()) / withheld.size());
+    EXPECT_EQ(policy->stats().in_flight, in_flight - 1);
+  }
+  EXPECT_EQ(policy->stats().in_flight, 0u);
+  for (int i = 0; i < 300; ++i) must(policy->allocate(layout(), writer_));
+  EXPECT_LE(policy->stats().blocks_created, withheld.size() + 1);
 }
 
 TEST_P(RecordStreamTest, AtTheCapTheOldestReleasedBlockIsTaken) {
