@@ -13,6 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GST_PLUGIN_PATH_1_0="$build/gst/elements" GST_REGISTRY_1_0="$work/registry.bin"
 export CUDAFRAME_TEST_CLIP="$build/tests/support/clip.mp4"
+[ ! -f "$build/bench.mp4" ] || export CUDAFRAME_BUSY_CLIP="$build/bench.mp4"
 passed=0 failed=0 skipped=0
 
 # check NAME COMMAND…: exit status 77 means skipped.
