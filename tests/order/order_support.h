@@ -48,6 +48,7 @@ enum class Care {
   wait_and_event,     ///< waits, reads, add_reader
   nothing_for_write,  ///< reads without a wait
   nothing_for_reuse,  ///< waits, reads, tells nobody
+  nothing,            ///< reads
 };
 
 /// Reads frames asynchronously on a stream of its own, into pinned memory of its own.
@@ -73,7 +74,7 @@ class Consumer {
     if (care == Care::record_first) {
       EXPECT_TRUE(gst_cuda_frame_memory_record_stream(mem, stream_));
     }
-    if (care != Care::nothing_for_write) {
+    if (care != Care::nothing_for_write && care != Care::nothing) {
       EXPECT_TRUE(gst_cuda_frame_memory_wait(mem, stream_));
     }
     copy_planes(buffer, mem);

@@ -75,6 +75,20 @@ class Running {
     gst_object_unref(sink);
     return sample;
   }
+  guint64 stat(const char* element, const char* name) {
+    GstElement* target = gst_bin_get_by_name(GST_BIN(pipeline_), element);
+    GstStructure* stats = nullptr;
+    g_object_get(target, "stats", &stats, nullptr);
+    gst_object_unref(target);
+    guint64 value = 0;
+    guint small = 0;
+    if (!gst_structure_get_uint64(stats, name, &value)) {
+      EXPECT_TRUE(gst_structure_get_uint(stats, name, &small)) << name;
+      value = small;
+    }
+    gst_structure_free(stats);
+    return value;
+  }
 
  private:
   GstElement* pipeline_ = nullptr;
@@ -244,6 +258,14 @@ INSTANTIATE_TEST_SUITE_P(All, PipelineOrderTest,
 
 class PipelineHazardTest : public testing::TestWithParam<const char*> {
  protected:
+  static int consume_with(Running& pipeline, Consumer& consumer) {
+    int frames = 0;
+    for (; GstSample* sample = pipeline.pull(); ++frames) {
+      consumer.read(gst_sample_get_buffer(sample));
+      gst_sample_unref(sample);
+    }
+    return frames;
+  }
   static std::string reported(Care care, int max_frames) {
     EXPECT_EQ(sim().set_mode(GetParam()), 0);
     CurrentContext context;
@@ -271,6 +293,98 @@ TEST_P(PipelineHazardTest, AnApplicationThatDoesNotKeepItsFrameIsReported) {
 
 TEST_P(PipelineHazardTest, OneThatDoesBothIsNot) {
   EXPECT_EQ(reported(Care::wait_and_record, 4), "");
+  EXPECT_EQ(reported(Care::record_first, 4), "");
+  EXPECT_EQ(reported(Care::wait_and_event, 4), "");
+}
+
+// The same steps as the application's errors, where they are none.
+TEST_P(PipelineHazardTest, OnTheDecodersOwnStreamNothingIsNeeded) {
+  ASSERT_EQ(sim().set_mode(GetParam()), 0);
+  CurrentContext context;
+  Consumer consumer(kTargetBytes);
+  Running pipeline("filesrc " + clip("plain.mp4") + " ! cudademux ! cudapacketdec cuda-stream=" +
+                   std::to_string(reinterpret_cast<guint64>(consumer.stream())) +
+                   " ! video/x-raw(memory:CUDAFrame),format=NV12 ! " + kSink);
+  while (GstSample* sample = pipeline.pull()) {
+    consumer.read(gst_sample_get_buffer(sample), Care::nothing);
+    gst_sample_unref(sample);
+  }
+}
+
+TEST_P(PipelineHazardTest, AHostThatWaitsForEverythingNeedsNothingElse) {
+  ASSERT_EQ(sim().set_mode(GetParam()), 0);
+  CurrentContext context;
+  Consumer consumer(kTargetBytes);
+  Running pipeline(decoder("") + kSink);
+  while (GstSample* sample = pipeline.pull()) {
+    GstBuffer* buffer = gst_sample_get_buffer(sample);
+    EXPECT_TRUE(gst_cuda_frame_memory_synchronize(gst_buffer_peek_memory(buffer, 0)));
+    consumer.read(buffer, Care::nothing);
+    cuStreamSynchronize(consumer.stream());
+    gst_sample_unref(sample);
+  }
+}
+
+TEST_P(PipelineHazardTest, FramesThatAreDroppedUnreadOrMapped) {
+  ASSERT_EQ(sim().set_mode(GetParam()), 0);
+  CurrentContext context;
+  Running pipeline(decoder("") + kSink);
+  for (int i = 0; GstSample* sample = pipeline.pull(); ++i) {
+    GstMapInfo map;
+    if (i % 2) {
+      ASSERT_TRUE(gst_buffer_map(gst_sample_get_buffer(sample), &map, GST_MAP_READ));
+      gst_buffer_unmap(gst_sample_get_buffer(sample), &map);
+    }
+    gst_sample_unref(sample);
+  }
+}
+
+TEST_P(PipelineHazardTest, ABoundedPoolStaysBoundedAndOnlyTheDeviceWaits) {
+  for (const guint bound : {2u, 8u}) {
+    ASSERT_EQ(sim().set_mode(GetParam()), 0);
+    CurrentContext context;
+    Consumer consumer(kTargetBytes);
+    Running pipeline("filesrc " + clip("plain.mp4") +
+                     " ! cudademux ! cudapacketdec name=dec max-frames=" + std::to_string(bound) +
+                     " ! video/x-raw(memory:CUDAFrame),format=NV12 ! " + kSink);
+    sim().reset_counts();
+    EXPECT_EQ(consume_with(pipeline, consumer), 30);
+    EXPECT_EQ(sim().host_synchronizations(), 0u);
+    EXPECT_LE(pipeline.stat("dec", "blocks-created"), bound);
+    EXPECT_LE(pipeline.stat("dec", "peak-in-flight"), bound);
+  }
+}
+
+TEST_P(PipelineHazardTest, RecordStreamNeverStallsBehindAReader) {
+  ASSERT_EQ(sim().set_mode(GetParam()), 0);
+  CurrentContext context;
+  Consumer consumer(kTargetBytes);
+  Running pipeline(decoder("reuse-policy=record-stream") + kSink);
+  {
+    HeldStream held(consumer.stream());
+    EXPECT_EQ(consume_with(pipeline, consumer), 30);
+    EXPECT_EQ(pipeline.stat("dec", "host-waits"), 0u);
+    EXPECT_GE(pipeline.stat("dec", "in-flight"), 30u) << "all of them are being read";
+  }
+  cuStreamSynchronize(consumer.stream());
+  EXPECT_EQ(pipeline.stat("dec", "in-flight"), 1u) << "the appsink keeps its last one";
+}
+
+// The caller's error, as gst_cuda_frame_memory_record_stream() says; with an event there is none.
+TEST_P(PipelineHazardTest, AStreamThatGoesBeforeItsFrame) {
+  for (const bool with_event : {false, true}) {
+    ASSERT_EQ(sim().set_mode(GetParam()), 0);
+    CurrentContext context;
+    std::optional<Consumer> brief(std::in_place, kTargetBytes);
+    Running pipeline(decoder("") + kSink);
+    GstSample* sample = pipeline.pull();
+    brief->read(gst_sample_get_buffer(sample),
+                with_event ? Care::wait_and_event : Care::wait_and_record);
+    brief.reset();
+    gst_sample_unref(sample);
+    while (GstSample* next = pipeline.pull()) gst_sample_unref(next);
+    EXPECT_EQ(sim().violations().find("is no stream") != std::string::npos, !with_event);
+  }
 }
 
 // A converter reads the frame that the application still holds, and goes away with its stream.
