@@ -111,6 +111,9 @@ class Demuxer {
   int reference_stream() const;
   Status seek_container(int stream, std::int64_t timestamp);
   Result<std::optional<KeyFrame>> read_to_key(int stream, std::int64_t target);
+  std::optional<std::int64_t> next_indexed_key(int stream, std::int64_t dts) const;
+  Result<std::optional<KeyFrame>> last_key_until(int stream, std::int64_t target, KeyFrame found,
+                                                 std::int64_t from);
   bool has_index(int stream) const;
   void drop_ahead_of(int stream, std::int64_t shown_ns);
 

@@ -112,6 +112,35 @@ Result<std::optional<Demuxer::KeyFrame>> Demuxer::read_to_key(int stream, std::i
   return best;
 }
 
+/// The first key frame in the index that is decoded after `dts`.
+std::optional<std::int64_t> Demuxer::next_indexed_key(int stream, std::int64_t dts) const {
+  AVStream* const container_stream = format_->streams[stream];
+  const int count = avformat_index_get_entries_count(container_stream);
+  for (int i = 0; i < count; ++i) {
+    const AVIndexEntry* entry = avformat_index_get_entry(container_stream, i);
+    if (entry->timestamp > dts && (entry->flags & AVINDEX_KEYFRAME)) return entry->timestamp;
+  }
+  return std::nullopt;
+}
+
+// Note [One key frame early]: in MP4 with an edit list that hides packets, libavformat reckons with
+// a larger delay between decoding and showing than there is, and lands before the last key frame
+// that fits. What the index has next is tried, and taken if it is still shown in time.
+Result<std::optional<Demuxer::KeyFrame>> Demuxer::last_key_until(int stream, std::int64_t target,
+                                                                 KeyFrame found,
+                                                                 std::int64_t from) {
+  if (!has_index(stream)) return std::optional(found);
+  const std::int64_t delay = found.pts - found.dts;
+  const std::optional<std::int64_t> next = next_indexed_key(stream, found.dts);
+  if (!next || *next + delay > target) return std::optional(found);
+  CUDAFRAME_TRY(seek_container(stream, *next + 2 * delay));
+  Result<std::optional<KeyFrame>> later = read_to_key(stream, target);
+  if (!later.ok()) return later;
+  if (later->has_value() && (**later).pts > found.pts && (**later).pts <= target) return later;
+  CUDAFRAME_TRY(seek_container(stream, from));
+  return read_to_key(stream, target);
+}
+
 Result<std::int64_t> Demuxer::seek(std::int64_t time_ns) {
   const int stream = reference_stream();
   if (!is_seekable() || stream < 0) {
@@ -129,7 +158,9 @@ Result<std::int64_t> Demuxer::seek(std::int64_t time_ns) {
     if (!key.ok()) return key.status();
     const bool fits = key->has_value() && (**key).pts <= target;
     const bool is_last_try = from < start || attempt == kMaxTries - 1;
-    if (fits || (key->has_value() && is_last_try)) {
+    if (fits) key = last_key_until(stream, target, **key, from);
+    if (!key.ok()) return key.status();
+    if (key->has_value() && (fits || is_last_try)) {
       return av_rescale_q((**key).pts, base, kNanoseconds) - origin_ns_;
     }
     if (is_last_try) break;
