@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/support/color_reference.h"
+#include "tests/support/gst_helpers.h"
 #include "tests/support/simulator.h"
 
 namespace cudaframe::test {
@@ -309,29 +310,8 @@ class ColorHarness {
     EXPECT_TRUE(opaque);
   }
 
-  std::vector<std::string> errors() {
-    std::vector<std::string> texts;
-    while (GstMessage* message = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
-      GError* error = nullptr;
-      gst_message_parse_error(message, &error, nullptr);
-      texts.emplace_back(error->message);
-      g_error_free(error);
-      gst_message_unref(message);
-    }
-    return texts;
-  }
-  guint64 stat(const char* name) {
-    GstStructure* stats = nullptr;
-    g_object_get(element_, "stats", &stats, nullptr);
-    guint64 value = 0;
-    guint small = 0;
-    if (!gst_structure_get_uint64(stats, name, &value)) {
-      EXPECT_TRUE(gst_structure_get_uint(stats, name, &small)) << name;
-      value = small;
-    }
-    gst_structure_free(stats);
-    return value;
-  }
+  std::vector<std::string> errors() { return take_errors(bus_); }
+  guint64 stat(const char* name) { return stat_of(element_, name); }
 
   void use_allocator(GstCudaFrameReusePolicy policy, guint max_frames) {
     gst_clear_object(&allocator_);

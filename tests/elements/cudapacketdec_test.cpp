@@ -19,6 +19,7 @@
 
 #include "decode_clip.h"
 #include "gst/cudaframe/cudaframe.h"
+#include "tests/support/gst_helpers.h"
 #include "tests/support/simulator.h"
 
 namespace cudaframe::test {
@@ -52,16 +53,7 @@ const char* clip_path() {
 }
 
 guint64 stat(GstElement* decoder, const char* name) {
-  GstStructure* stats = nullptr;
-  g_object_get(decoder, "stats", &stats, nullptr);
-  guint64 value = 0;
-  guint small = 0;
-  if (!gst_structure_get_uint64(stats, name, &value)) {
-    EXPECT_TRUE(gst_structure_get_uint(stats, name, &small)) << name;
-    value = small;
-  }
-  gst_structure_free(stats);
-  return value;
+  return stat_of(decoder, name);
 }
 
 // The frame's rows without padding, through a CPU map.
@@ -561,17 +553,7 @@ class CudaPacketDecTest : public testing::Test {
   }
 
   // Errors that the decoder has posted on `bus`.
-  static std::vector<std::string> errors_on(GstBus* bus) {
-    std::vector<std::string> errors;
-    while (GstMessage* message = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR)) {
-      GError* error = nullptr;
-      gst_message_parse_error(message, &error, nullptr);
-      errors.push_back(error->message);
-      g_error_free(error);
-      gst_message_unref(message);
-    }
-    return errors;
-  }
+  static std::vector<std::string> errors_on(GstBus* bus) { return take_errors(bus); }
 
   GstHarness* harness_ = nullptr;
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "order_support.h"
+#include "tests/support/gst_helpers.h"
 
 namespace cudaframe::test {
 namespace {
@@ -69,12 +70,7 @@ class HazardTest : public testing::TestWithParam<Setting> {
   }
   guint64 stat(const char* name) {
     GstStructure* stats = gst_cuda_frame_allocator_get_stats(allocator_);
-    guint64 value = 0;
-    guint small = 0;
-    if (!gst_structure_get_uint64(stats, name, &value)) {
-      EXPECT_TRUE(gst_structure_get_uint(stats, name, &small)) << name;
-      value = small;
-    }
+    const guint64 value = stat_of(stats, name);
     gst_structure_free(stats);
     return value;
   }

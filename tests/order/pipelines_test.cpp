@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "order_support.h"
+#include "tests/support/pipeline.h"
 
 namespace cudaframe::test {
 namespace {
@@ -46,52 +47,22 @@ constexpr char kSink2[] = "appsink name=sink2 sync=false max-buffers=1";
 constexpr char kCudaRgb[] = "video/x-raw(memory:CUDAFrame),format=RGB";
 constexpr char kQueue[] = "queue max-size-buffers=2 ! ";
 
-class Running {
+/// Plays from the start.
+class Running : public Pipeline {
  public:
-  explicit Running(const std::string& description) {
-    GError* error = nullptr;
-    pipeline_ = gst_parse_launch(description.c_str(), &error);
-    if (!pipeline_) {
-      ADD_FAILURE() << error->message;
-      std::abort();
-    }
-    g_clear_error(&error);
+  explicit Running(const std::string& description) : Pipeline(description) {
     set_state(GST_STATE_PLAYING);
   }
-  ~Running() {
-    set_state(GST_STATE_NULL);
-    gst_object_unref(pipeline_);
-  }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
-  GstElement* get() { return pipeline_; }
-  void set_state(GstState state) { gst_element_set_state(pipeline_, state); }
   /// (transfer full); null at the end.
   GstSample* pull(const char* name = "sink") {
-    GstElement* sink = gst_bin_get_by_name(GST_BIN(pipeline_), name);
-    GstSample* sample = gst_app_sink_try_pull_sample(GST_APP_SINK(sink), 60 * GST_SECOND);
-    EXPECT_TRUE(sample || gst_app_sink_is_eos(GST_APP_SINK(sink))) << "nothing comes";
-    gst_object_unref(sink);
+    GstSample* sample = Pipeline::pull(name);
+    if (!sample) {
+      GstElement* sink = element(name);
+      EXPECT_TRUE(gst_app_sink_is_eos(GST_APP_SINK(sink))) << "nothing comes";
+      gst_object_unref(sink);
+    }
     return sample;
   }
-  guint64 stat(const char* element, const char* name) {
-    GstElement* target = gst_bin_get_by_name(GST_BIN(pipeline_), element);
-    GstStructure* stats = nullptr;
-    g_object_get(target, "stats", &stats, nullptr);
-    gst_object_unref(target);
-    guint64 value = 0;
-    guint small = 0;
-    if (!gst_structure_get_uint64(stats, name, &value)) {
-      EXPECT_TRUE(gst_structure_get_uint(stats, name, &small)) << name;
-      value = small;
-    }
-    gst_structure_free(stats);
-    return value;
-  }
-
- private:
-  GstElement* pipeline_ = nullptr;
 };
 
 /// What a scenario has in its hands for one seed.

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/gst_helpers.h"
+
 namespace cudaframe::test {
 
 class Pipeline {
@@ -45,9 +47,9 @@ class Pipeline {
   }
   GstStateChangeReturn set_state(GstState state) { return gst_element_set_state(pipeline_, state); }
 
-  /// (transfer full): the appsink's next sample; null at the end, or when nothing comes any more.
-  GstSample* pull() const {
-    GstElement* sink = element("sink");
+  /// (transfer full): an appsink's next sample; null at the end, or when nothing comes any more.
+  GstSample* pull(const char* name = "sink") const {
+    GstElement* sink = element(name);
     GstSample* sample = gst_app_sink_try_pull_sample(GST_APP_SINK(sink), 30 * GST_SECOND);
     gst_object_unref(sink);
     return sample;
@@ -69,31 +71,12 @@ class Pipeline {
     return taken;
   }
   /// The texts of all errors that have been posted.
-  std::vector<std::string> errors() const {
-    std::vector<std::string> texts;
-    while (GstMessage* message = gst_bus_pop_filtered(bus_, GST_MESSAGE_ERROR)) {
-      GError* error = nullptr;
-      gst_message_parse_error(message, &error, nullptr);
-      texts.emplace_back(error->message);
-      g_error_free(error);
-      gst_message_unref(message);
-    }
-    return texts;
-  }
+  std::vector<std::string> errors() const { return take_errors(bus_); }
   /// A guint or guint64 of an element's `stats`.
   guint64 stat(const char* name, const char* field) const {
     GstElement* target = element(name);
-    GstStructure* stats = nullptr;
-    g_object_get(target, "stats", &stats, nullptr);
+    const guint64 value = stat_of(target, field);
     gst_object_unref(target);
-    guint small = 0;
-    guint64 value = 0;
-    if (gst_structure_get_uint(stats, field, &small)) {
-      value = small;
-    } else {
-      EXPECT_TRUE(gst_structure_get_uint64(stats, field, &value)) << field;
-    }
-    gst_structure_free(stats);
     return value;
   }
 
