@@ -94,9 +94,11 @@ CUresult cudaframe_sim_internal_enqueue(CUstream handle, const char* call,
     operation.accesses.push_back({accesses[i].address, accesses[i].width_bytes, accesses[i].height,
                                   accesses[i].pitch_bytes, accesses[i].is_write != 0});
   }
-  CompletionPtr& last = device.last_of(order_key);
-  if (last) operation.after.push_back(last);
-  last = operation.completion;
+  if (order_key != 0) {
+    CompletionPtr& last = device.last_of(order_key);
+    if (last) operation.after.push_back(last);
+    last = operation.completion;
+  }
   return device.enqueue(*stream, std::move(operation));
 }
 
