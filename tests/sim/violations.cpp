@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "violations.h"
 
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <mutex>
@@ -11,11 +12,12 @@ namespace {
 
 constexpr size_t kMostTexts = 20;  // the first ones tell the most
 
+std::atomic<size_t> violations_kept{0};
+
 /// A leaf lock: reports are made with and without the device's.
 struct Violations {
   std::mutex mutex;
   bool is_counting = false;
-  size_t count = 0;
   std::string texts;
 
   static Violations& get() {
@@ -47,7 +49,7 @@ void violation(const char* format, ...) {
   va_end(arguments);
   Violations& all = Violations::get();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  if (all.is_counting && ++all.count > kMostTexts) return;
+  if (all.is_counting && ++violations_kept > kMostTexts) return;
   if (all.is_counting) all.texts += text + "\n";
   fprintf(stderr, "cudaframe-sim: %s\n", text.c_str());
 }
@@ -58,14 +60,13 @@ void count_violations(bool count) {
 }
 
 size_t violation_count() {
-  const std::lock_guard<std::mutex> lock(Violations::get().mutex);
-  return Violations::get().count;
+  return violations_kept;
 }
 
 std::string take_violations(size_t* count) {
   Violations& all = Violations::get();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  *count = std::exchange(all.count, 0);
+  *count = violations_kept.exchange(0);
   return std::exchange(all.texts, {});
 }
 

@@ -16,6 +16,7 @@ void violation(const char* format, ...) __attribute__((format(printf, 1, 2)));
 
 void count_violations(bool count);
 
+/// Safe at any time, also while the library is being unloaded.
 size_t violation_count();
 /// Forgets them; their texts, one after the other.
 std::string take_violations(size_t* count);
