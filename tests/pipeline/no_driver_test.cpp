@@ -46,6 +46,9 @@ TEST_F(NoDriverTest, PluginLoadsWithAllElements) {
 }
 
 TEST_F(NoDriverTest, InspectionPagesAreComplete) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "gst-inspect-1.0 can't load a plugin that needs a sanitizer";
+#endif
   for (const char* name : kElements) {
     const char* command[] = {"gst-inspect-1.0", name, nullptr};
     gchar* page = nullptr;
