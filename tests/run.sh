@@ -89,7 +89,7 @@ if [ "$mode" = full ]; then
   fi
   step mutants python3 tests/order/mutants.py "$here" "$build_root-mutants"
   if build "$here" "$build_root-tsan" -Db_sanitize=thread -Db_lundef=false -Dkernels=disabled; then
-    run_tests tsan "$build_root-tsan" --setup=tsan --suite unit
+    run_tests tsan "$build_root-tsan" --setup=tsan --suite unit --suite sim
   else
     failed_steps="$failed_steps tsan-build"
     echo "0 1 0" >> "$results"
