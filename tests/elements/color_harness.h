@@ -20,15 +20,6 @@
 
 namespace cudaframe::test {
 
-inline const Simulator& sim() {
-  static const Simulator* const simulator = [] {
-    const Simulator* found = Simulator::get();
-    if (!found) std::abort();  // these tests look into the driver
-    return found;
-  }();
-  return *simulator;
-}
-
 /// Rows of each plane without padding.
 struct Picture {
   int width = 0;
@@ -362,6 +353,38 @@ class ColorHarness {
   GstVideoInfo input_info_{};
   GstVideoInfo output_info_{};
   bool input_in_cuda_ = false;
+};
+
+inline constexpr char kInput[] =
+    "video/x-raw(memory:CUDAFrame),format=NV12,width=64,height=32,framerate=25/1";
+inline constexpr char kSystemInput[] = "video/x-raw,format=NV12,width=64,height=32,framerate=25/1";
+inline constexpr char kRgb[] = "video/x-raw(memory:CUDAFrame),format=RGB";
+inline constexpr char kSystemRgb[] = "video/x-raw,format=RGB";
+
+/// Grey pictures of 64x32, whose results are easy to tell.
+class CudaColorConvertTest : public testing::Test, public ColorHarness {
+ protected:
+  void TearDown() override { close(); }
+  static GstMemory* memory_of(GstBuffer* buffer) { return gst_buffer_peek_memory(buffer, 0); }
+  static CUstream writer_of(GstBuffer* buffer) {
+    return gst_cuda_frame_memory_get_writer_stream(memory_of(buffer));
+  }
+  static CUdeviceptr address_of(GstBuffer* buffer) {
+    CUdeviceptr address = 0;
+    EXPECT_TRUE(gst_cuda_frame_memory_get_plane(memory_of(buffer), 0, &address, nullptr));
+    return address;
+  }
+  /// The converter's own stream, once it has given a first frame.
+  CUstream converter_stream() {
+    GstBuffer* out = convert(grey(100));
+    const CUstream stream = writer_of(out);
+    gst_buffer_unref(out);
+    return stream;
+  }
+  GstBuffer* grey(int luma) { return input(grey_picture(64, 32, luma)); }
+  /// Of a grey RGB picture: the value that all samples have, else -1.
+  int value_of(GstBuffer* buffer) { return uniform_value(buffer, output_info()); }
+  static int grey_of(int luma) { return static_cast<int>((luma - 16) * 255.0 / 219.0 + 0.5); }
 };
 
 }  // namespace cudaframe::test

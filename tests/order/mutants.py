@@ -94,13 +94,12 @@ MUTANTS = {
         "  writer_ = cuda::StreamPtr(cuda::StreamPtr(), stream.get());\n", STALE),
 }
 
+ELEMENTS = ["frame_memory", "cudacolorconvert", "cudacolorconvert_buffers",
+            "cudacolorconvert_colors", "cudapacketdec", "cudapacketdec_pipelines"]
 TARGETS = ["tests/sim/libnvcuvid.so.1", "gst/elements/libgstcudaframe.so",
-           "tests/order/hazards_test",
-           "tests/order/pipelines_test", "tests/elements/frame_memory_test",
-           "tests/elements/cudacolorconvert_test", "tests/elements/cudacolorconvert_colors_test",
-           "tests/elements/cudapacketdec_test"]
-TESTS = ["order_hazards", "order_pipelines", "lazy_frame_memory", "lazy_cudacolorconvert",
-         "lazy_cudacolorconvert_colors", "lazy_cudapacketdec"]
+           "tests/order/hazards_test", "tests/order/pipelines_test",
+           *(f"tests/elements/{name}_test" for name in ELEMENTS)]
+TESTS = ["order_hazards", "order_pipelines", *(f"lazy_{name}" for name in ELEMENTS)]
 
 
 def run(command, **options):

@@ -15,15 +15,6 @@
 
 namespace cudaframe::test {
 
-inline const Simulator& sim() {
-  static const Simulator* const simulator = [] {
-    const Simulator* found = Simulator::get();
-    if (!found) std::abort();  // these tests are about the simulated device's verdict
-    return found;
-  }();
-  return *simulator;
-}
-
 /// The primary context, current on the thread that constructs it, and destroyed with it.
 class CurrentContext {
  public:

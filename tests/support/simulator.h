@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 #include "tests/sim/cudaframe_sim.h"
@@ -42,6 +43,13 @@ struct Simulator {
   /// Calls of all functions that allocate or free device or pinned memory.
   std::uint64_t driver_allocations() const;
 };
+
+/// For tests that look into the driver: on a real one they end here.
+inline const Simulator& sim() {
+  const Simulator* const simulator = Simulator::get();
+  if (!simulator) std::abort();
+  return *simulator;
+}
 
 /// Holds a stream for a scope.
 class HeldStream {
