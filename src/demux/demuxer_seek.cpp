@@ -114,13 +114,10 @@ Result<std::optional<Demuxer::KeyFrame>> Demuxer::read_to_key(int stream, std::i
 
 /// The first key frame in the index that is decoded after `dts`.
 std::optional<std::int64_t> Demuxer::next_indexed_key(int stream, std::int64_t dts) const {
-  AVStream* const container_stream = format_->streams[stream];
-  const int count = avformat_index_get_entries_count(container_stream);
-  for (int i = 0; i < count; ++i) {
-    const AVIndexEntry* entry = avformat_index_get_entry(container_stream, i);
-    if (entry->timestamp > dts && (entry->flags & AVINDEX_KEYFRAME)) return entry->timestamp;
-  }
-  return std::nullopt;
+  AVStream* const indexed = format_->streams[stream];
+  const int found = av_index_search_timestamp(indexed, dts + 1, 0);
+  if (found < 0) return std::nullopt;
+  return avformat_index_get_entry(indexed, found)->timestamp;
 }
 
 // Note [One key frame early]: in MP4 with an edit list that hides packets, libavformat reckons with

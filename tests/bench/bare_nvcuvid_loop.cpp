@@ -3,7 +3,7 @@
 // unmap), to be run beside the elements on the same clip. Uses the driver table and nothing else
 // of the product.
 //
-//   bare_nvcuvid_loop [-n PASSES] [-s SESSIONS] FILE
+//   bare_nvcuvid_loop [-n PASSES] [-s SESSIONS] [-d DISPLAY_DELAY] FILE
 //
 // FILE: anything with H.264 that libavformat opens. Prints one line with the steady state's frames
 // a second, the start-up's seconds, and the CPU's milliseconds per frame.
@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kFramesInRing = 8;
 constexpr unsigned kSpareSurfaces = 4;
-constexpr unsigned kDisplayDelay = 4;
+unsigned display_delay = 4;  // -d
 
 const Driver* cu = nullptr;
 const CuvidDriver* cuvid = nullptr;
@@ -186,7 +186,7 @@ void open(Session& s) {
   CUVIDPARSERPARAMS params{};
   params.CodecType = cudaVideoCodec_H264;
   params.ulMaxNumDecodeSurfaces = 1;
-  params.ulMaxDisplayDelay = kDisplayDelay;
+  params.ulMaxDisplayDelay = display_delay;
   params.pUserData = &s;
   params.pfnSequenceCallback = on_sequence;
   params.pfnDecodePicture = on_decode;
@@ -228,12 +228,16 @@ struct Options {
 
 Options parse_options(int argc, char** argv) {
   Options options;
-  for (int option = getopt(argc, argv, "n:s:"); option != -1; option = getopt(argc, argv, "n:s:")) {
+  constexpr const char* kOptions = "n:s:d:";
+  for (int option = getopt(argc, argv, kOptions); option != -1;
+       option = getopt(argc, argv, kOptions)) {
     if (option == 'n') options.passes = std::max(1, std::atoi(optarg));
+    if (option == 'd') display_delay = static_cast<unsigned>(std::max(0, std::atoi(optarg)));
     if (option == 's') options.sessions = std::max(1, std::atoi(optarg));
     if (option == '?') std::exit(2);
   }
-  if (optind + 1 != argc) die("usage: bare_nvcuvid_loop [-n PASSES] [-s SESSIONS] FILE");
+  if (optind + 1 != argc)
+    die("usage: bare_nvcuvid_loop [-n PASSES] [-s SESSIONS] [-d DISPLAY_DELAY] FILE");
   options.path = argv[optind];
   return options;
 }

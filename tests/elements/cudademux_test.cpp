@@ -514,22 +514,23 @@ TEST(CudaDemuxTest, StartsAgainAfterAStop) {
   }
 }
 
+GstPadProbeReturn keep_buffer(GstPad*, GstPadProbeInfo* info, gpointer kept) {
+  gst_buffer_replace(static_cast<GstBuffer**>(kept), GST_PAD_PROBE_INFO_BUFFER(info));
+  return GST_PAD_PROBE_OK;
+}
+
 TEST(CudaDemuxTest, BuffersOutliveTheElement) {
   GstBuffer* kept = nullptr;
   {
     DemuxRun run(DemuxRun::pull("av.mp4"));
-    run.play();
-    run.await([&] { return !run.pads["video_0"].buffers.empty(); });
-    GstPad* pad = gst_element_get_static_pad(run.demux(), "video_0");
-    gst_pad_add_probe(
-        pad, GST_PAD_PROBE_TYPE_BUFFER,
-        [](GstPad*, GstPadProbeInfo* info, gpointer to) {
-          gst_buffer_replace(static_cast<GstBuffer**>(to), GST_PAD_PROBE_INFO_BUFFER(info));
-          return GST_PAD_PROBE_OK;
-        },
-        &kept, nullptr);
-    gst_object_unref(pad);
-    run.wait();
+    // Before the first buffer: the pad is there, and nothing has been pushed.
+    const auto on_pad = +[](GstElement*, GstPad* pad, gpointer to) {
+      if (only_video(GST_PAD_NAME(pad))) {
+        gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_BUFFER, keep_buffer, to, nullptr);
+      }
+    };
+    g_signal_connect(run.demux(), "pad-added", G_CALLBACK(on_pad), &kept);
+    run.run();
   }
   ASSERT_NE(kept, nullptr);
   const auto packets = read_reference(demux_clip("av.mp4")).of_stream(0);

@@ -188,6 +188,10 @@ TEST(CudaPacketDecPipelineTest, CapsDescribeTheStream) {
   EXPECT_EQ(GST_VIDEO_INFO_FPS_D(&info), 1);
   EXPECT_EQ(GST_VIDEO_INFO_PAR_N(&info), GST_VIDEO_INFO_PAR_D(&info));
   EXPECT_EQ(GST_VIDEO_INFO_INTERLACE_MODE(&info), GST_VIDEO_INTERLACE_MODE_PROGRESSIVE);
+  // The clip says nothing of its colours: what GStreamer takes for the size, and H.264's siting.
+  const GstStructure* caps = gst_caps_get_structure(gst_sample_get_caps(sample), 0);
+  EXPECT_STREQ(gst_structure_get_string(caps, "colorimetry"), "bt709");
+  EXPECT_STREQ(gst_structure_get_string(caps, "chroma-site"), "mpeg2");
   gst_sample_unref(sample);
 }
 
