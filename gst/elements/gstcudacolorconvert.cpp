@@ -200,7 +200,7 @@ static Status check_output_range(const GstVideoInfo& input, const GstVideoInfo& 
   const auto is_limited = [](const GstVideoInfo& info) {
     return GST_VIDEO_INFO_COLORIMETRY(&info).range == GST_VIDEO_COLOR_RANGE_16_235;
   };
-  const bool made_limited = GST_VIDEO_INFO_IS_YUV(&input) ? false : is_limited(input);
+  const bool made_limited = !GST_VIDEO_INFO_IS_YUV(&input) && is_limited(input);
   if (made_limited == is_limited(output)) return {};
   return Status(StatusCode::not_supported,
                 std::string("RGB of ") + (made_limited ? "full" : "limited") +
